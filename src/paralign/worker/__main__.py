@@ -50,7 +50,10 @@ def _find_paralign() -> None:
 
 
 def _claim_streams() -> "tuple[TextIO, TextIO]":
-    """The pipes to the parent under private descriptors; the side's own prints go where errors go, its reads find nothing."""
+    """Take the pipes to the parent under private descriptors.
+
+    What the side prints goes where errors go; its reads find nothing.
+    """
     requests = os.fdopen(os.dup(0), "r", encoding="utf-8")
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -61,7 +64,10 @@ def _claim_streams() -> "tuple[TextIO, TextIO]":
 
 
 class _Requests:
-    """The parent's requests. A thread reads them, so that the parent's end is seen while a job is under way."""
+    """The parent's requests.
+
+    A thread reads them, so that the parent's end is seen while a job is under way.
+    """
 
     def __init__(self, pipe: TextIO) -> None:
         self._pipe = pipe
@@ -82,7 +88,10 @@ class _Requests:
             _end()
 
     def _look(self) -> None:
-        """Where a descriptor of the pipe lives on in another process, it does not end: the parent's number tells."""
+        """Look at the parent's number until the parent has ended.
+
+        The pipe does not end where one of its descriptors lives on in another process.
+        """
         pause = threading.Event()
         while os.getppid() == self._parent:
             pause.wait(_LOOK)
@@ -104,7 +113,10 @@ def _end() -> None:
 
 
 def _die_with_parent() -> None:
-    """Have the kernel kill this process when its parent ends, where it can (Linux): also while compiled code keeps Python's lock."""
+    """Have the kernel kill this process when its parent ends, where it can (Linux).
+
+    That works also while compiled code keeps Python's lock.
+    """
     if not sys.platform.startswith("linux"):
         return
     try:
@@ -116,7 +128,9 @@ def _die_with_parent() -> None:
 
 
 def _hold(lock: Optional[str]) -> None:
-    """Hold the output folder's lock until this process ends: a check that follows one that was killed waits for it.
+    """Hold the output folder's lock until this process ends.
+
+    A check that follows a killed one waits for it.
 
     Children that the side forks let go of it.
     """
@@ -159,7 +173,10 @@ def _failure(error: BaseException, token: str = "") -> Reply:
 
 
 def main(path: str) -> None:
-    """Serve jobs for the side described by the JSON file at ``path`` until standard input ends."""
+    """Serve jobs for the side that the JSON file describes, until standard input ends.
+
+    ``path`` is that of the file.
+    """
     _serve(path, *_claim_streams())
 
 
@@ -187,7 +204,10 @@ def _serve(path: str, pipe: TextIO, answers: TextIO) -> None:
 
 
 class _Server:
-    """Does jobs, in this process only: a child that the side's code forks may come back here, and has to end."""
+    """Do jobs, in this process only.
+
+    A child that the side's code forks may come back here, and has to end.
+    """
 
     def __init__(self, side: SideDescription) -> None:
         self._side, self._process = side, os.getpid()

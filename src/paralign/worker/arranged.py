@@ -1,4 +1,7 @@
-"""A mask for values that lie in another order: masks belong to the values that they fall on, not to places in memory."""
+"""Masks for values that lie in another order.
+
+A mask belongs to the values that it falls on, not to places in memory.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,9 @@ AXES = 5
 
 
 def arranged(draw: Array, on: Optional[Array], own: Optional[Array], shape: Sequence[int], mine: Array) -> Optional[Array]:
-    """A draw of one side for the values of another; None where none of its elements has a place.
+    """A draw of one side for the values of another.
+
+    None where none of its elements has a place.
 
     Where nothing shows another order the elements are taken as they come. Of fewer or more rows (sequences without their padding) each
     goes where the same row of values is.
@@ -63,7 +68,10 @@ def _by_shape(given: Tuple[int, ...], wanted: Tuple[int, ...]) -> Tuple[int, ...
 
 
 def _by_rows(draw: Array, on: Array, own: Array, mine: Array) -> Optional[Array]:
-    """The draw's rows where the own values have the rows that they fell on; None where a row is not there, or there twice."""
+    """The draw's rows in the order of the own values' rows.
+
+    None where a row that it fell on is not among the own, or is there twice.
+    """
     width = draw.shape[-1] if draw.ndim else 0
     if not own.ndim or own.shape[-1] != width or not width:
         return None
@@ -91,7 +99,10 @@ def _by_rows(draw: Array, on: Array, own: Array, mine: Array) -> Optional[Array]
 
 
 def _equal(row: Array, rows: Array, order: Array, marks: Array) -> Optional[int]:
-    """The one of the rows that equals a row; rows are in the order of their marks, from the first that may."""
+    """The one row that equals a row.
+
+    Rows are in the order of their marks, from the first that may be equal.
+    """
     near = SAME * _size(rows)
     mark = float(row @ np.cos(np.arange(len(row)) + 1.0))
     found = []

@@ -1,4 +1,7 @@
-"""What a model's code asks of the pass that it is in, and is answered otherwise under observation: are gradients kept, who watches?"""
+"""What a model's code asks of its pass and is answered otherwise when observed.
+
+Are gradients kept? Who watches?
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ _READS = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF")
 
 
 def asked(session: Session) -> List[Question]:
-    """Every question in the code that the model's forward passes can reach; the framework's own code is left out."""
+    """Every question in the code that the model's forward passes can reach.
+
+    The framework's own code is left out.
+    """
     own = session.adapter.name
     names = OF_WATCHERS | (OF_GRADIENTS if isinstance(session.adapter, Curving) and not session.keeps_gradients else set())
     seen: Set[CodeType] = set()
@@ -58,7 +64,10 @@ def _functions(kind: Optional[type], name: str, own: str) -> List[FunctionType]:
 
 
 def _plain(value: Any, own: str) -> Optional[FunctionType]:
-    """The function behind decorators; None for anything else, which is not touched, and for one of the framework."""
+    """The function behind decorators.
+
+    None for anything else, which is not touched, and for one of the framework.
+    """
     kind = type(value)  # isinstance() would ask the object for its class
     if issubclass(kind, property):
         value = value.fget

@@ -1,4 +1,6 @@
-"""Models that do not fit: built without memory for weights, run block by block with weights read from a sharded checkpoint.
+"""Models that do not fit into memory, run block by block.
+
+They are built without memory for weights; weights are read from a sharded checkpoint.
 
 A *block* is one of the repeated modules that most of a model consists of. A *unit* is what one worker serves as its model: a block, or
 the shell, which is the model with blocks that hand on what they are given.
@@ -77,7 +79,9 @@ class Shards:
             )
 
     def load(self, adapter: "Adapter", module: Any, prefix: str) -> None:
-        """Put into a module what the checkpoint holds under a prefix; a file is mapped only meanwhile.
+        """Load what the checkpoint holds under a prefix into a module.
+
+        A file is mapped only meanwhile.
 
         Raises:
             CaptureFormatError: a tensor of the module is not there.
@@ -166,7 +170,10 @@ def _sizes(adapter: "Adapter", model: Any) -> Dict[str, int]:
 
 
 def unit_of(side: "SideDescription", make: Callable[[], Any]) -> Callable[[], Any]:
-    """``build_model()`` of one unit: the part of the model, with the checkpoint's weights where there is one."""
+    """``build_model()`` of one unit: the part of the model, with the checkpoint's weights.
+
+    Without a checkpoint, with its own.
+    """
 
     def built() -> Any:
         adapter: Any = load(side.framework)
@@ -195,7 +202,9 @@ class _Enough(Exception):
 
 
 def streamed(session: "Session", writer: "CaptureWriter", options: Stream, values: "Dict[str, Capture]") -> Streamed:
-    """Run the model block by block up to the last that is asked for; record under ``block.N`` what these blocks are called with.
+    """Run the model block by block up to the last block that is asked for.
+
+    What these blocks are called with is recorded under ``block.N``.
 
     Without a checkpoint nothing is computed by blocks: what the first is called with, beside the values that go through, needs none.
     """
@@ -248,7 +257,10 @@ def _bound(act: Callable[..., Any], number: int) -> Callable[..., Any]:
 
 
 def _arguments(module: Any, given: Tuple[Any, ...], named: Dict[str, Any]) -> Any:
-    """What a block is called with, as a tree that can be handed on: by position, or all by name; options that are None are left out."""
+    """What a block is called with, as a tree: all by position, or all by name.
+
+    Options that are None are left out.
+    """
     if not named:
         return tuple(given)
     signature = inspect.signature(module.forward)
@@ -271,7 +283,10 @@ def _is_default(value: Any, default: Any) -> bool:
 
 
 def _setting(value: Any) -> str:
-    """A setting as text: plain values, lists of them, functions by their names; '' of all else."""
+    """A setting as text: plain values, lists of them, functions by their names.
+
+    '' of all else.
+    """
     if value is None or isinstance(value, (bool, int, float, str)):
         return repr(value)
     if isinstance(value, (tuple, list)):
@@ -282,7 +297,10 @@ def _setting(value: Any) -> str:
 
 
 def _kind(adapter: "Adapter", block: Any, number: int) -> str:
-    """What tells kinds of blocks apart: classes, settings, shapes of parameters and values of buffers, wherever they lie inside."""
+    """A digest that tells kinds of blocks apart.
+
+    It covers classes, settings, shapes of parameters and values of buffers, wherever they lie inside.
+    """
     digest = hashlib.sha256()
     for path, module in adapter.modules(block):
         digest.update(f"{path} {type(module).__qualname__}\n".encode())

@@ -1,4 +1,4 @@
-"""How a model is handed its inputs: by keyword, by position, or a whole batch as its one argument."""
+"""How a model takes its inputs: by keyword, by position, or a batch as one argument."""
 
 import inspect
 from typing import Any, Callable

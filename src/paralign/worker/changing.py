@@ -1,4 +1,7 @@
-"""Which untrained tensors training changes: running statistics, queues, averages of weights, whatever they are called."""
+"""Which untrained tensors training changes, whatever they are called.
+
+Running statistics, queues, averages of weights are such.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ if TYPE_CHECKING:
 
 
 def changing(session: Session, writer: CaptureWriter, options: Changing, values: Dict[str, Capture]) -> Changed:  # noqa: ARG001 - every task has these
-    """Run one forward pass in train mode, or one training step where ``labels`` are given; then the model is put back.
+    """Run one pass in train mode, or one training step where ``labels`` are given.
+
+    Then the model is put back.
 
     Values: ``inputs``, ``labels``. A step shows more than a pass: averages of the weights are updated after the optimizer.
     """

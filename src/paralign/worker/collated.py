@@ -1,4 +1,7 @@
-"""Batches of samples that the other side puts together too: what a loader's own function makes of them, whatever its order."""
+"""Batches of samples that the other side puts together too.
+
+They are what a loader's own function makes of them, whatever its order.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ if TYPE_CHECKING:
 
 
 def collated(session: Session, writer: CaptureWriter, options: Collated, values: Dict[str, Capture]) -> Redrawn:
-    """The given samples of the loader's data set as batches, with another side's draws in place of their own (``values["draws"]``).
+    """Put given samples of the loader's data set together as batches.
+
+    Another side's draws (``values["draws"]``) take the place of their own.
 
     Recorded as ``dataloader_<n>``; draws as ``draw_<n>`` of step 0, 1, … Every batch has a seed of its own.
     """
@@ -43,7 +48,10 @@ def collated(session: Session, writer: CaptureWriter, options: Collated, values:
 
 
 def _gives_what_is_collated(session: Session, loader: Any, batches: List[List[int]]) -> bool:
-    """Whether the loader's first batch is what its function made: a loader of the user's own may change it, or ask another function."""
+    """Whether the loader's first batch is what its function made.
+
+    A loader of the user's own may change it, or ask another function.
+    """
     made = whole.Fingerprints(session)
 
     def collate(samples: Any) -> Any:
@@ -66,7 +74,10 @@ def _gives_what_is_collated(session: Session, loader: Any, batches: List[List[in
 
 
 def _line_of(function: Any) -> Optional[str]:
-    """Where a function, or what a partial or an object calls, is defined; None of one that is not written in Python."""
+    """Where a function is defined, or what a partial or an object calls.
+
+    None where that is not written in Python.
+    """
     inner = getattr(function, "func", function)
     held: List[Any] = [inner, getattr(inner, "__func__", None), vars(type(inner)).get("__call__")]
     code = next((c for c in (getattr(each, "__code__", None) for each in held) if c is not None), None)

@@ -1,4 +1,6 @@
-"""How a side comes to what it computes of numbers alone: tables, indices, masks, made by numpy, by lists or by the framework.
+"""How a side comes to what it computes of numbers alone.
+
+Tables, indices and masks are made by numpy, by lists or by the framework.
 
 Operations are watched while the model runs; what numpy makes, or what was made while the model was constructed, is only met where an
 operation takes it. So the model is constructed once more and runs once, with the user's lines traced; while it is constructed, tensors
@@ -68,7 +70,10 @@ def constants(session: Session, writer: CaptureWriter, options: Constants, value
 
 
 def _array(session: Session, value: Any) -> "Optional[Typed]":
-    """What a line makes without a framework as an array: arrays of numpy, and lists of numbers; None for all else."""
+    """What a line makes without a framework, as an array.
+
+    Arrays of numpy and lists of numbers are; None for all else.
+    """
     if isinstance(value, (list, tuple)):
         if not value or not all(isinstance(item, (int, float)) for item in value):
             return None
@@ -94,7 +99,10 @@ class _Numbers:
         self.constructing = True
 
     def table(self, tensor: Any) -> "Optional[Typed]":
-        """A tensor that the constructor makes of numbers alone, no draw among them; None for all others."""
+        """A tensor that the constructor makes of numbers alone, no draw among them.
+
+        None for all others.
+        """
         if not self.constructing or self._is_excluded(tensor):
             return None
         self._reading = True  # what that takes is no operation of the model

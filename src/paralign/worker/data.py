@@ -1,4 +1,7 @@
-"""Data sets, loaders and metrics: lengths, samples, transforms one by one, batches with the last partial one."""
+"""Data sets, loaders and metrics.
+
+Lengths, samples, transforms one by one, batches with the last partial one.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,10 @@ def add_leaves(session: Session, writer: CaptureWriter, name: str, value: Any, *
 
 
 def data(session: Session, writer: CaptureWriter, options: Data, values: Dict[str, Capture]) -> DataSeen:  # noqa: ARG001 - every task has these
-    """Length, first and last samples with each transform's output, all samples as fingerprints, batches from the first, and the last."""
+    """Record what the side's data set, transforms and loader give.
+
+    Length, first and last samples with each transform's output, all samples as fingerprints, batches from the first, and the last.
+    """
     split, answer = options.split, DataSeen()
     session.seed()
     if "build_dataset" in session.functions:
@@ -91,7 +97,10 @@ def _record_dataset(session: Session, writer: CaptureWriter, dataset: Any, optio
 
 
 def _is_other_each_time(session: Session, dataset: Any) -> bool:
-    """Whether the first sample differs from reading to reading, whatever is seeded: a generator of the program's own makes it."""
+    """Whether the first sample differs from reading to reading, whatever is seeded.
+
+    Then a generator of the program's own makes it.
+    """
     read = []
     for _ in range(2):
         session.seed()
@@ -121,7 +130,10 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _record_stream(session: Session, writer: CaptureWriter, samples: Iterator[Any], options: Data, answer: DataSeen) -> None:
-    """The samples of a data set that has no index: the first whole, those that follow as fingerprints."""
+    """Record the samples of a data set without an index.
+
+    The first are recorded whole, those that follow as fingerprints.
+    """
     found = whole.Fingerprints(session)
     for number, sample in zip(range(options.samples), samples):
         add_leaves(session, writer, f"sample_{number}", sample)
@@ -155,7 +167,10 @@ def samples(session: Session, writer: CaptureWriter, options: Samples, values: D
 
 
 def _transforms(session: Session, split: str) -> List[Callable[[Any], Any]]:
-    """The side's transforms as a list; a composition is taken apart by its ``transforms`` attribute."""
+    """The side's transforms as a list.
+
+    A composition is taken apart by its ``transforms`` attribute.
+    """
     if "transforms" not in session.functions:
         return []
     steps = session.function("transforms")(split)
@@ -164,7 +179,10 @@ def _transforms(session: Session, split: str) -> List[Callable[[Any], Any]]:
 
 
 def transform_attribute(dataset: Any) -> str:
-    """The attribute by which a data set transforms its samples: ``transform`` (one, or a list), or ``transforms`` (a list); else ''."""
+    """The attribute by which a data set transforms its samples; '' without one.
+
+    ``transform`` is one step or a list, ``transforms`` a list.
+    """
     several = isinstance(getattr(dataset, "transforms", None), (list, tuple))
     if hasattr(dataset, "transform") and not (several and dataset.transform is None):
         return "transform"
@@ -175,7 +193,9 @@ def transform_attribute(dataset: Any) -> str:
 def _traced(
     session: Session, writer: CaptureWriter, dataset: Any, attribute: str, steps: List[Callable[[Any], Any]], name: str
 ) -> Iterator[None]:
-    """Let the data set transform a sample step by step, each step's output recorded; its own transforms are put back.
+    """Let the data set transform a sample step by step, and record each step's output.
+
+    Its own transforms are put back.
 
     Steps may take a picture, or a picture and what belongs to it, and then give as many values back.
     """
@@ -204,7 +224,10 @@ def step_name(step: Any) -> str:
 
 
 def following(session: Session, loader: Any, split: str, most: int) -> Iterator[Tuple[int, Any, bool]]:
-    """Number, batch and whether it is the last that is looked at (the loader's last, or the one before ``most``)."""
+    """Number, batch, and whether it is the last that is looked at.
+
+    That is the loader's last, or the one before ``most``.
+    """
     previous: List[Any] = []
     number = -1
     for number, batch in enumerate(loader):
@@ -223,7 +246,10 @@ def following(session: Session, loader: Any, split: str, most: int) -> Iterator[
 
 
 def _record_batches(session: Session, writer: CaptureWriter, loader: Any, options: Data, answer: DataSeen) -> None:
-    """The first batches and the last whole, all as fingerprints; where the order is random, the samples that they hold, too."""
+    """Record the first batches and the last whole, and all as fingerprints.
+
+    Where the order is random, the samples that they hold are recorded too.
+    """
     count, ended, seen = 0, False, 0
     found = whole.Fingerprints(session)
     until = options.patience if hasattr(loader, "__len__") else min(whole.ENDLESS, options.patience)
@@ -265,7 +291,10 @@ def length_of(loader: Any) -> "Optional[int]":
 
 
 def _is_shuffled(session: Session, loader: Any, first: whole.Fingerprints) -> bool:
-    """Whether another pass, from another seed, begins with another batch; a loader that gives its batches once is not asked."""
+    """Whether another pass, from another seed, begins with another batch.
+
+    A loader that gives its batches once is not asked.
+    """
     if hasattr(loader, "__next__"):
         return False
     session.adapter.seed(session.base_seed + 1)
@@ -280,7 +309,9 @@ def _is_shuffled(session: Session, loader: Any, first: whole.Fingerprints) -> bo
 
 
 def split_batch(batch: Any) -> Tuple[Any, Any]:
-    """Inputs and labels of a batch: the last element of a list or tuple, or the label key of a dict, is the labels.
+    """Split a batch into inputs and labels.
+
+    The last element of a list or tuple, or the label key of a dict, is the labels.
 
     Raises:
         UsageError: the batch is neither, or has no labels.

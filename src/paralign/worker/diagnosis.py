@@ -1,4 +1,6 @@
-"""Examine this interpreter for ``paralign doctor``: what is installed, how it is set, and whether its kernels compute what numpy does.
+"""Examine this interpreter for ``paralign doctor``.
+
+What is installed, how it is set, and whether its kernels compute what numpy does.
 
 The request is a JSON file: ``framework`` ("" for every one that is installed), ``device``, ``root``. The answer is a file of JSON lines
 ``[key, value]``, written as they become known: what crashes or hangs leaves the name of its step. The side's own module is not run.

@@ -1,4 +1,6 @@
-"""What random operations draw: recorded on one side, put in place of the other side's own draws.
+"""What random operations draw.
+
+Recorded on one side, put in place of the other side's own draws.
 
 A draw is a *mask* (ones where an element is kept, as dropout draws it) or numbers of a distribution (``uniform``, ``normal``, others by
 the name of the operation). A mask can take the place of a mask, of a whole dropout (whose result is then computed from its input),
@@ -43,7 +45,10 @@ _GUMBEL = "gumbel_softmax"
 
 
 class Draw(NamedTuple):
-    """``family`` of the numbers, the share ``p`` that a mask drops (None where it is not told), and the numbers, if they are at hand."""
+    """Numbers that were drawn, of one ``family``.
+
+    ``p`` is the share that a mask drops, None where it is not told. The numbers are kept if they are at hand.
+    """
 
     family: str
     p: Optional[float]
@@ -51,7 +56,10 @@ class Draw(NamedTuple):
 
 
 def drawn(operation: "Operation") -> Optional[Draw]:
-    """What a random operation drew; None for one that is not random, or has no numbers (a dropout of probability zero)."""
+    """What a random operation drew; None where nothing was drawn.
+
+    That is so of an operation that is not random, or has no numbers (a dropout of probability zero).
+    """
     if not operation.random or not operation.outputs:
         return None
     name = bare(operation.op)
@@ -72,7 +80,9 @@ def drawn(operation: "Operation") -> Optional[Draw]:
 
 
 def replayed(operation: "Operation", family: str, value: Any) -> Optional[List[Any]]:
-    """The outputs that a random operation has with another side's draw, of the shape of its own; None where it cannot be used.
+    """The outputs that a random operation has with another side's draw, in its own shape.
+
+    None where the draw cannot be used.
 
     ``value`` is a tensor of the element type of the operation's first output.
     """
@@ -94,13 +104,16 @@ def replayed(operation: "Operation", family: str, value: Any) -> Optional[List[A
 
 
 def _gumbel_noise(operation: "Operation") -> Any:
-    """The exponential numbers that make a soft result of its logits; times a constant in each row, which no softmax sees."""
+    """The exponential numbers that make a soft result of its logits.
+
+    They are known up to a constant in each row, which no softmax sees.
+    """
     made, logits = operation.outputs[0].detach(), operation.inputs[0].detach()
     return (logits - made.log() * float(operation.attrs.get("temperature", 1.0))).exp()
 
 
 def _gumbel_softmax(operation: "Operation", value: Any) -> Any:
-    """The softmax of logits beside Gumbel noise of exponential numbers, with the gradients that Paddle's kernel has.
+    """The softmax of logits beside given Gumbel noise, with the gradients of Paddle's kernel.
 
     That is a softmax gradient at the result: without the share of the temperature, zero for a hard one (measured with Paddle 3.3).
     A replay that were differentiated rightly would hide it.

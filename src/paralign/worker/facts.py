@@ -1,4 +1,7 @@
-"""Facts of a data set, leaf by leaf: element types, shapes, samples a class, lengths of texts; and the names that it gives its classes."""
+"""Facts of a data set, leaf by leaf, and the names that it gives its classes.
+
+Element types, shapes, samples a class, lengths of texts.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,9 @@ class Facts:
                 classes[number] += 1
 
     def told(self) -> Dict[str, Dict[str, Dict[str, int]]]:
-        """Leaf -> ``dtypes``, ``shapes`` (of texts: lengths) and ``classes``, each with its number of samples.
+        """Leaf -> ``dtypes``, ``shapes`` (of texts.
+
+        Lengths) and ``classes``, each with its number of samples.
 
         ``classes`` is empty for a leaf that is no single whole number, or takes more than ``LISTED`` values: that is no class.
         """
@@ -57,7 +62,10 @@ class Facts:
 
 
 def class_names(dataset: Any) -> Optional[List[str]]:
-    """The names of a data set's classes, by number: its ``class_to_idx`` or ``classes``, also those of the set that it wraps."""
+    """The names of a data set's classes, by number.
+
+    They are its ``class_to_idx`` or ``classes``, also those of the set that it wraps.
+    """
     for _ in range(4):  # wrappers in wrappers: a subset of a data set with transforms
         numbered = getattr(dataset, "class_to_idx", None)
         if isinstance(numbered, dict) and numbered:
@@ -82,7 +90,10 @@ DECODERS = {
 
 
 def decoders() -> List[str]:
-    """The libraries for videos that this process has imported, with versions; OpenCV, which also reads pictures, where no other is."""
+    """The libraries for videos that this process has imported, with versions.
+
+    OpenCV, which also reads pictures, counts where there is no other.
+    """
     found: List[str] = []
     for module, name in DECODERS.items():
         loaded = sys.modules.get(module)

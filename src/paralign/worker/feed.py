@@ -1,4 +1,6 @@
-"""The batches that training steps are fed with: one again and again, or real ones in the order in which a loader gave them.
+"""The batches that training steps are fed with.
+
+One again and again, or real ones in the order in which a loader gave them.
 
 A capture of several batches is one of inputs and labels whose trees ``inputs`` and ``labels`` are the first batch, ``inputs_1`` and
 ``labels_1`` the second, and so on: whoever looks at one step alone takes the first.
@@ -52,7 +54,9 @@ def feed(session: "Session", writer: "CaptureWriter", options: Feed, values: "Di
 
 
 def _form(batch: Any) -> Dict[str, str]:
-    """How a batch is made: a dict with the labels under a key, or a tuple or list with the labels last.
+    """How a batch is made: a dict, or a tuple or list with the labels last.
+
+    A dict has the labels under a key.
 
     ``whole`` names the type of inputs that lie in a batch of two as one element: ``((image, mask), labels)``, ``({"ids": …}, labels)``.
     """
@@ -65,7 +69,9 @@ def _form(batch: Any) -> Dict[str, str]:
 
 
 def joined(inputs: Any, labels: Any, form: Dict[str, Any]) -> Any:
-    """A batch as a loader gives it, of its inputs and labels; inputs that do not fill the form's names stay as they are.
+    """Put inputs and labels together as a batch of the loader.
+
+    Inputs that do not fill the form's names stay as they are.
 
     >>> joined(1, 2, {"kind": "list"}), joined({"image": 1}, 2, {"kind": "dict", "key": "label"}), joined((1, 3), 2, {})
     ([1, 2], {'image': 1, 'label': 2}, (1, 3, 2))
@@ -102,7 +108,9 @@ def _whole(inputs: Any, parts: List[Any], form: Dict[str, Any]) -> Any:
 
 
 def own_form(session: "Session") -> Dict[str, Any]:
-    """How inputs and labels lie in the batches of the side's own loader; empty where it has none, or none that can be split.
+    """How inputs and labels lie in the batches of the side's own loader.
+
+    Empty where it has none, or none that can be split.
 
     The side's training step is written for those, whichever way the values came.
     """
@@ -121,7 +129,10 @@ def own_form(session: "Session") -> Dict[str, Any]:
 
 
 def batches(session: "Session", values: "Dict[str, Capture]", run: str) -> List[Tuple[Any, Any]]:
-    """Inputs and labels of every batch that there is, as tensors of the side in the precision of a run."""
+    """The inputs and labels of every batch that there is.
+
+    They are tensors of the side, in the precision of a run.
+    """
     trees = values["inputs"].manifest.settings["trees"]
     numbers = [0]
     while name_of("inputs", len(numbers)) in trees:

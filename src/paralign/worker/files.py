@@ -1,4 +1,6 @@
-"""Which files a run depended on: those it opened for reading or missed, the folders it listed and the sources it imported.
+"""Which files a run depended on.
+
+Those it opened for reading or missed, the folders it listed and the sources it imported.
 
 Python's audit events tell of every file that Python code opens. Files read by compiled libraries on their own account are
 not seen; for such a data set, run with ``--fresh`` after changing it.
@@ -100,7 +102,10 @@ def _listen(event: str, arguments: Tuple[Any, ...]) -> None:
 
 
 def fingerprint(path: str) -> Optional[str]:
-    """What a file's content is known by, and a folder by the names in it; ``ABSENT`` for what is not there; None for what is neither."""
+    """What a file's content is known by, or a folder by the names in it.
+
+    ``ABSENT`` for what is not there; None for what is neither.
+    """
     try:
         status = os.stat(path)
         if os.path.isdir(path):
@@ -141,7 +146,10 @@ def system_folders() -> List[str]:
 
 @lru_cache(maxsize=None)
 def _installed_into(folder: str) -> List[str]:
-    """Packages that ``pip install --target`` laid into a folder of any name; the user's code may lie beside them."""
+    """Packages that ``pip install --target`` laid into a folder of any name.
+
+    The user's code may lie beside them.
+    """
     try:
         told = [name for name in os.listdir(folder or os.curdir) if name.endswith(".dist-info")]
     except OSError:  # an archive, or a path that is not there
@@ -158,7 +166,9 @@ def _installed_into(folder: str) -> List[str]:
 
 
 def depended_on() -> Dict[str, str]:
-    """Absolute path -> fingerprint of every file of the user's that this process has read, or looked for in vain, so far.
+    """Fingerprint every file of the user's that this process has read or missed so far.
+
+    By absolute path.
 
     Installed packages are left out: their versions are in the manifest.
     """

@@ -1,4 +1,7 @@
-"""One forward pass in eval mode, in one or several precisions, with every module call beside the outputs."""
+"""One forward pass in eval mode, in one or several precisions.
+
+Every module call is recorded beside the outputs.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,10 @@ def forward(session: Session, writer: CaptureWriter, options: Forward, values: D
 
 
 def calls(session: Session, writer: CaptureWriter, options: Calls, values: Dict[str, Capture]) -> Called:  # noqa: ARG001 - every task has these
-    """The paths of all modules in the order in which one native pass in eval mode first completes them; nothing is recorded."""
+    """List all modules in the order in which one native eval pass first completes them.
+
+    Nothing is recorded.
+    """
     found: Dict[str, None] = {}
     with session.untouched():
         session.adapter.train(session.model, "eval")
@@ -52,7 +58,10 @@ def calls(session: Session, writer: CaptureWriter, options: Calls, values: Dict[
 
 
 def attempt(act: Callable[[], None], tolerate: bool) -> str:
-    """Do what the framework may not be able to do; where ``tolerate`` is set, the reason why it was not, else ''."""
+    """Do what the framework may not be able to do, and say why it could not.
+
+    '' where it was done; without ``tolerate``, errors pass.
+    """
     if not tolerate:
         act()
         return ""
@@ -65,7 +74,9 @@ def attempt(act: Callable[[], None], tolerate: bool) -> str:
 
 
 def attempt_run(answer: Ran, name: str, act: Callable[[], None], restore: Optional[Callable[[], None]] = None) -> None:
-    """Attempt one of a task's runs, put the model back, and note in the answer under ``runs`` or ``failed`` how it went.
+    """Attempt one of a task's runs and put the model back.
+
+    How it went is noted in the answer, under ``runs`` or ``failed``.
 
     Only a float64 run may fail.
 
@@ -130,7 +141,10 @@ def _pass(
 def _pass_further(
     session: Session, writer: CaptureWriter, inputs: Capture, run: str, number: int, state: Dict[str, Typed], answer: Passed
 ) -> None:
-    """One more pass, on inputs of their own, in the process and the precision of the first; one that fails is noted in the answer."""
+    """Run one more pass, on inputs of its own, in the precision of the first.
+
+    One that fails is noted in the answer.
+    """
 
     def act() -> None:
         given = session.inputs(inputs, run, name_of("inputs", number))
@@ -159,7 +173,10 @@ def _distance(session: Session, one: Any, other: Any) -> float:
 
 
 def perturbed(session: Session, arguments: Any, state: Dict[str, Typed], seed: int) -> Any:
-    """Floating inputs moved by one unit in the last place, up or down; where there are none, the floating state."""
+    """Move floating inputs by one unit in the last place, up or down.
+
+    Where there are none, the floating state is moved.
+    """
     random = np.random.RandomState(seed)
     adapter = session.adapter
     floating = [p for p, leaf in leaves(arguments, adapter.is_tensor) if is_floating(adapter.to_array(leaf).dtype)]
@@ -183,7 +200,10 @@ def perturbed(session: Session, arguments: Any, state: Dict[str, Typed], seed: i
 
 
 def nudge(value: Typed, random: np.random.RandomState) -> Typed:
-    """Every element moved to one of its two neighbours at random; raw types by their bits, never past zero or infinity."""
+    """Move every element to one of its two neighbours at random.
+
+    Raw types are moved by their bits, never past zero or infinity.
+    """
     up = random.randint(0, 2, value.array.shape).astype(bool)
     if value.array.dtype.kind == "f":
         towards = np.where(up, np.inf, -np.inf).astype(value.array.dtype)
@@ -198,7 +218,9 @@ def nudge(value: Typed, random: np.random.RandomState) -> Typed:
 
 
 class ModuleRecorder:
-    """A sink for module calls: digests of the inputs, digests (and in full captures the values) of the outputs.
+    """A sink for module calls: digests of inputs, digests and values of outputs.
+
+    Values are kept in full captures alone.
 
     A tensor that is handed on unchanged, as an output is to the next module, is digested once.
     """
@@ -224,7 +246,10 @@ class ModuleRecorder:
         return ((path, leaf) for path, leaf in leaves(value, known) if known(leaf))
 
     def _seen(self, tensor: Any) -> Tuple[Typed, str]:
-        """The values of a tensor and their digest, which is remembered for the few tensors seen last."""
+        """The values of a tensor and their digest.
+
+        Digests of the few tensors seen last are remembered.
+        """
         adapter = self.session.adapter
         value, version = adapter.to_array(tensor), adapter.version(tensor)
         for other, its_version, digest in self._recent:

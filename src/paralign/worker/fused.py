@@ -1,4 +1,7 @@
-"""Operations that do several things at once, as single ones: what lies between is what other programs compute step by step."""
+"""Operations that do several things at once, as single ones.
+
+What lies between is what other programs compute step by step.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,10 @@ if TYPE_CHECKING:
 
 
 class Part(NamedTuple):
-    """One step inside of an operation: its common kind, its result, the tensors that it takes, its numbers."""
+    """One step inside of an operation.
+
+    Its common kind, its result, the tensors that it takes, its numbers.
+    """
 
     kind: str
     value: Any
@@ -18,7 +24,10 @@ class Part(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """The steps inside of an operation, and the last one, which makes the operation's own result: what it takes, and its kind."""
+    """The steps inside of an operation, and what makes its own result.
+
+    Of that last one: what it takes, and its kind.
+    """
 
     steps: List[Part]
     last: List[Any]
@@ -26,7 +35,9 @@ class Parts(NamedTuple):
 
 
 def taken_apart(operation: "Operation") -> Optional[Parts]:
-    """The steps inside of an operation of PyTorch's that has run; None for one that does a single thing.
+    """The steps inside of an operation of PyTorch's that has run.
+
+    None for one that does a single thing.
 
     ``addcmul`` and ``addcdiv`` (``x + value * a * b``), ``add`` and ``sub`` with a factor, and ``lerp`` with a number as weight. A
     negative factor is a positive one that is subtracted.

@@ -1,4 +1,6 @@
-"""What a network gives in each step of a training: recorded, or another training's put in its place.
+"""What a network gives in each step of a training.
+
+It is recorded, or another training's is put in its place.
 
 With equal outputs, what still differs is made of them: the loss, and what else is computed beside the network.
 """
@@ -27,7 +29,9 @@ _HOOKS = ("register_forward_post_hook", "register_forward_hook")
 
 
 class Outputs:
-    """Keeps what the network gives, or puts what was kept in its place; gradients go on into the network as they were.
+    """Keep what the network gives, or put what was kept in its place.
+
+    Gradients go on into the network as they were.
 
     Args:
         session: the side.
@@ -45,7 +49,10 @@ class Outputs:
         self.calls = self.replaced = 0
 
     def attach(self, model: Any) -> None:
-        """Look at every call of a model from now on; a model that takes no hooks has none that are seen."""
+        """Look at every call of a model from now on.
+
+        A model that takes no hooks has none that are seen.
+        """
         hook = next((getattr(model, name) for name in _HOOKS if hasattr(model, name)), None)
         if hook is not None:
             hook(self._called)
@@ -73,7 +80,10 @@ class Outputs:
         return _with(outputs, known, lambda leaf: values.get(id(leaf), leaf))
 
     def _fitting(self, tensors: "List[Tuple[str, Any]]", records: "List[Record]") -> Optional[Dict[int, Any]]:
-        """The tensor that takes the place of each floating one, by ``id``; None where what was kept has other shapes."""
+        """The tensor that takes the place of each floating one, by ``id``.
+
+        None where what was kept has other shapes.
+        """
         if len(tensors) != len(records) or self._given is None:
             return None
         by_path = {record.leaf: record for record in records}

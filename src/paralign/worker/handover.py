@@ -1,4 +1,7 @@
-"""The batches of one training given to another: taken apart on one side, put together as the other side's loop takes them."""
+"""The batches of one training given to another.
+
+They are taken apart on one side, and put together as the other side's loop takes them.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,7 @@ class Keeping:
 
 
 class Given:
-    """Another training's batches, epoch by epoch, in the containers and element types of this side's own."""
+    """Another training's batches, epoch by epoch, in this side's own containers and types."""
 
     def __init__(self, session: "Session", capture: "Capture") -> None:
         self._session, self._capture = session, capture
@@ -80,7 +83,10 @@ class Given:
             yield batch[0]
 
     def is_whole(self, epoch: int) -> bool:
-        """Whether these are all batches of an epoch: the other training may have been stopped within it, or before it."""
+        """Whether these are all batches of an epoch.
+
+        The other training may have been stopped within it, or before it.
+        """
         ended = self._capture.manifest.settings.get(ENDED)
         return bool(self.why) or ended is None or epoch in ended
 
@@ -116,7 +122,10 @@ class Given:
         return record.text if record.text is not None else self._session.adapter.from_array(self._capture.value(record))
 
     def _fitted(self, leaf: Any, record: "Record") -> Any:
-        """A recorded value as this side holds its own: a tensor, an array, a number or a text; None where it cannot be."""
+        """A recorded value as this side holds its own.
+
+        A tensor, an array, a number or a text; None where it cannot be.
+        """
         if record.text is not None or isinstance(leaf, str):
             return record.text
         value, wanted = self._capture.value(record), to_value(leaf, self._session.adapter)
@@ -143,7 +152,10 @@ def _typed(value: Typed, dtype: str) -> Typed:
 
 
 def _shaped(value: Typed, wanted: Typed) -> Optional[Typed]:
-    """A value with the axes of another whose first axis may be longer or shorter: labels ``[N]`` for ``[N, 1]``."""
+    """A value with the axes of another: labels ``[N]`` for ``[N, 1]``.
+
+    The first axis may be longer or shorter.
+    """
     if value.array.ndim == 0 or wanted.array.ndim == 0:
         return value if value.array.ndim == wanted.array.ndim else None
     inner = wanted.array.shape[1:]

@@ -1,4 +1,7 @@
-"""How a model starts: built under many seeds, and of every tensor what its distribution can be judged by."""
+"""How a model starts, built under many seeds.
+
+Of every tensor, what its distribution can be judged by.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +89,10 @@ def initial(session: "Session", writer: "CaptureWriter", options: Initial, value
 
 
 def _built(session: "Session", seed: int, number: int, answer: Started) -> Tuple[Any, Optional[BuildFailure]]:
-    """The model under a seed, or what it raised; a seed that its own code sets is another in every build."""
+    """The model under a seed, or what it raised.
+
+    A seed that its own code sets is another in every build.
+    """
     try:
         session.adapter.seed(seed)
         with reseeding.moved(number) as called:
@@ -102,7 +108,9 @@ def _shape(session: "Session", entry: "Entry") -> Tuple[int, ...]:
 
 
 def _check_kind(session: "Session", model: Any) -> None:
-    """What ``build_untrained()`` returned has to be the model of ``build_model()``, whose tensors are known.
+    """Raise where ``build_untrained()`` has not returned the model of ``build_model()``.
+
+    Its tensors must be those that are known.
 
     Raises:
         UsageError: it is no model of the side's framework, or has other tensors.
@@ -164,7 +172,10 @@ def _wide(values: Any, dtype: str) -> Any:
 
 
 def _moments(flat: Any, dtype: str) -> List[float]:
-    """Number, mean, standard deviation, least and greatest of the finite elements, in two passes that hold a chunk each."""
+    """Number, mean, standard deviation, least and greatest of the finite elements.
+
+    Two passes hold a chunk each.
+    """
     count, total, least, greatest = 0, 0.0, np.inf, -np.inf
     for part in _chunks(flat, dtype):
         count += part.size
@@ -184,7 +195,9 @@ def _chunks(flat: Any, dtype: str) -> Any:
 
 
 def _structure(value: Typed) -> Tuple[float, float]:
-    """The gain of a matrix with orthogonal rows (or columns), else 0; and 1 for an identity, else 0.
+    """The gain of a matrix with orthogonal rows (or columns), else 0.
+
+    And 1 for an identity, else 0.
 
     Kernels are looked at as matrices ``[first axis, all others]``, as initialisers do.
     """

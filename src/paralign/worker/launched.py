@@ -1,4 +1,4 @@
-"""What a process that a launcher has started knows of itself, and where it leaves its files."""
+"""What a launched process knows of itself, and where it leaves its files."""
 
 import json
 import os
@@ -28,7 +28,10 @@ def number(names: Tuple[str, ...]) -> Optional[int]:
 
 
 def rank_file(folder: str, rank: int, what: str) -> str:
-    """Where a rank writes one of its files: ``answer.json``, ``end.json``, ``stacks``, ``fault``, ``progress``."""
+    """The path of one of a rank's files.
+
+    ``answer.json``, ``end.json``, ``stacks``, ``fault``, ``progress``.
+    """
     return os.path.join(folder, f"rank-{rank}.{what}")
 
 

@@ -1,4 +1,7 @@
-"""A loader's settings, and the indices that its sampler draws over several epochs, read off PyTorch's and Paddle's loaders alike."""
+"""A loader's settings, and the indices that its sampler draws over several epochs.
+
+They are read off PyTorch's and Paddle's loaders alike.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +80,10 @@ def settings(loader: Any) -> Dict[str, str]:
 
 
 def sampler_of(loader: Any) -> Any:
-    """What decides the order: the loader's sampler, that of its batch sampler, or the batch sampler itself; None without one."""
+    """What decides a loader's order; None without a sampler.
+
+    That is the loader's sampler, that of its batch sampler, or the batch sampler itself.
+    """
     batches = getattr(loader, "batch_sampler", None)
     for found in (getattr(batches, "sampler", None), batches, getattr(loader, "sampler", None)):
         if found is not None and hasattr(found, "__iter__"):
@@ -86,7 +92,10 @@ def sampler_of(loader: Any) -> Any:
 
 
 def sampler_kind(sampler: Any) -> str:
-    """What a sampler does, '' for none; one that the frameworks do not have is called by its class."""
+    """What a sampler does, '' for none.
+
+    One that the frameworks do not have is called by its class.
+    """
     if sampler is None:
         return ""
     for base in type(sampler).__mro__:
@@ -98,7 +107,9 @@ def sampler_kind(sampler: Any) -> str:
 
 
 def record_epochs(session: Session, writer: CaptureWriter, loader: Any) -> Optional[EpochsDrawn]:
-    """Record the indices that the loader's sampler gives in the first epochs, as ``indices`` of step 0, 1, …; None without a sampler.
+    """Record the indices that the loader's sampler gives in the first epochs.
+
+    They are ``indices`` of step 0, 1, …; None without a sampler.
 
     ``set_epoch`` is called as a training loop would, where there is one. Nothing is loaded.
     """
@@ -130,7 +141,10 @@ def _flat(source: Any) -> Iterator[Any]:
 
 
 def _taken(indices: Iterator[Any], most: int) -> Iterator[int]:
-    """Whole numbers up to so many; an iterator that gives something else is no sampler of indices, and ends there."""
+    """Whole numbers of an iterator, up to so many.
+
+    An iterator that gives something else is no sampler of indices, and ends there.
+    """
     for count, index in enumerate(indices):
         if count >= most or isinstance(index, bool):
             return
@@ -141,5 +155,8 @@ def _taken(indices: Iterator[Any], most: int) -> Iterator[int]:
 
 
 def rows_of(sizes: List[int]) -> int:
-    """How many samples a batch has, by the first axis of its leaves; 1 where they do not share one."""
+    """How many samples a batch has, by the first axis of its leaves.
+
+    1 where they do not share one.
+    """
     return sizes[0] if sizes and len(set(sizes)) == 1 else 1

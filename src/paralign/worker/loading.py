@@ -1,4 +1,7 @@
-"""How fast a data loader is: beside a training step, with other numbers of workers; and how much of its batches is padding."""
+"""How fast a data loader is, and how much of its batches is padding.
+
+It is timed beside a training step, and with other numbers of workers.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,9 @@ def _cores() -> int:
 
 
 def rebuilt(loader: Any, workers: int, batches: Optional[List[List[int]]] = None) -> Any:
-    """The same loader with another number of workers; None where it is of no kind that says what it is made of.
+    """The same loader with another number of workers.
+
+    None where it is of no kind that says what it is made of.
 
     ``batches`` are the indices of the samples that it is to give, in place of what its sampler draws.
     """
@@ -74,7 +79,10 @@ def rebuilt(loader: Any, workers: int, batches: Optional[List[List[int]]] = None
 
 
 def _timed(loader: Iterable[Any], workers: Optional[int], seconds: float, seen: List[Any]) -> LoaderTimed:
-    """Seconds a batch, without the first; batches are kept in ``seen`` for what is said of them."""
+    """Seconds a batch, without the first.
+
+    Batches are kept in ``seen`` for what is said of them.
+    """
     began, times = time.perf_counter(), []
     for batch in loader:
         times.append(time.perf_counter())
@@ -109,7 +117,10 @@ def _step_seconds(session: Session, values: Dict[str, Capture]) -> Optional[floa
 
 
 def padding(session: Session, batches: List[Any]) -> List[Padding]:
-    """The share of padding in rows of whole numbers, and what batches of sorted rows would have: one entry a leaf that has any."""
+    """The share of padding in rows of whole numbers, one entry a leaf that has any.
+
+    Beside it, the share that batches of sorted rows would have.
+    """
     rows: Dict[str, List[Any]] = {}
     for batch in batches:
         for path, leaf in leaves(batch, session.adapter.is_tensor):
@@ -128,7 +139,7 @@ def padding(session: Session, batches: List[Any]) -> List[Padding]:
 
 
 def padded(arrays: List[Any]) -> "Optional[Tuple[float, float, int]]":
-    """Share of padding, the share that batches of rows sorted by length would have, and the number that pads.
+    """The share of padding, that of sorted rows, and the number that pads.
 
     None where rows do not end in one and the same number: at least a tenth of the rows have to, at different places.
 

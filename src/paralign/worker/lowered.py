@@ -1,4 +1,7 @@
-"""Operations that compute in a lower precision although everything that the model is given is float64: it casts by itself."""
+"""Operations that compute in a lower precision than the model is given.
+
+Everything that it is given is float64: it casts by itself.
+"""
 
 from __future__ import annotations
 

@@ -30,7 +30,10 @@ def reaches_far(digest: str) -> bool:
 
 
 def reaches_down(digest: str) -> bool:
-    """Whether some elements may be masked: minus infinity, or so far below zero that only a mask brings them there."""
+    """Whether some elements may be masked.
+
+    They are minus infinity, or so far below zero that only a mask brings them there.
+    """
     known = figures(digest)
     return known.low * known.rms < MASKED or known.counts[2] > 0
 

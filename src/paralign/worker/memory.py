@@ -145,7 +145,10 @@ def _device(session: Session) -> int:
 
 
 def _tensors(session: Session) -> List[Any]:
-    """Tensors that something holds and that were computed (parameters are leaves); where the collector does not see them, the model's."""
+    """The computed tensors that something holds (parameters are leaves).
+
+    Where the collector does not see them, the model's.
+    """
     known = session.adapter.is_tensor
     kinds: Dict[type, bool] = {}  # asked once a class: there are 100,000 objects
     found = {}
@@ -193,7 +196,10 @@ def _nodes(tensor: Any) -> int:
 
 
 def _graphs(session: Session) -> List[Dict[str, Any]]:
-    """Computed tensors that are still held after the last step: their graphs, and the lines that made them."""
+    """The computed tensors that are still held after the last step.
+
+    With their graphs, and the lines that made them.
+    """
     if not isinstance(session.adapter, Training):
         return []
     found, holders = [], _holders(session)
@@ -239,7 +245,10 @@ def _grown(session: Session, before: Dict[int, Tuple[Any, int]], steps: int) -> 
 
 
 def _holders(session: Session) -> Dict[int, str]:
-    """``id`` of what the user's own objects hold -> what holds it, as ``Net.history`` or ``module.NAME``."""
+    """``id`` of what the user's own objects hold -> what holds it.
+
+    That is told as ``Net.history`` or ``module.NAME``.
+    """
     found: Dict[int, str] = {}
     for _, module in session.adapter.modules(session.model):
         for name, value in list(getattr(module, "__dict__", {}).items()):
@@ -262,7 +271,10 @@ def _content(cell: Any) -> Any:
 
 
 def _may_hold(value: Any) -> bool:
-    """Whether others may lie in a value; not in one that does not let itself be asked what it is, as proxies may."""
+    """Whether others may lie in a value.
+
+    Not in one that does not let itself be asked what it is, as proxies may.
+    """
     try:
         return not isinstance(value, (str, bytes, int, float, type, types.ModuleType))
     except Exception:  # noqa: BLE001 - whatever the __class__ of a foreign object raises
@@ -270,7 +282,10 @@ def _may_hold(value: Any) -> bool:
 
 
 def _hold(found: Dict[int, str], name: str, value: Any, depth: int) -> None:
-    """Name a value, and what lies in it: entries of containers, attributes of objects of the user's own classes."""
+    """Name a value, and what lies in it.
+
+    That is, entries of containers, and attributes of objects of the user's own classes.
+    """
     if len(found) > MOST or value is None or id(value) in found or not _may_hold(value):
         return
     found[id(value)] = name
@@ -314,7 +329,10 @@ def _kept() -> Dict[str, Tuple[int, int]]:
 
 
 def _lines(half: Dict[str, Tuple[int, int]], end: Dict[str, Tuple[int, int]], steps: int) -> List[Dict[str, Any]]:
-    """The user's lines that have kept more at the end than half-way: bytes and objects a step, the most bytes first."""
+    """The user's lines that have kept more at the end than half-way.
+
+    With bytes and objects a step, the most bytes first.
+    """
     named = []
     for line, (size, count) in end.items():
         before = half.get(line, (0, 0))
@@ -324,7 +342,10 @@ def _lines(half: Dict[str, Tuple[int, int]], end: Dict[str, Tuple[int, int]], st
 
 
 def _line(trace: "Optional[tracemalloc.Traceback]") -> Optional[str]:
-    """The user's innermost line in the stack of an allocation; None of what paralign itself has allocated."""
+    """The user's innermost line in the stack of an allocation.
+
+    None of what paralign itself has allocated.
+    """
     for frame in reversed(list(trace or ())):  # the last is the innermost
         if frame.filename.startswith(_OURS):
             return None

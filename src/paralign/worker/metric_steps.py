@@ -1,4 +1,7 @@
-"""One use of a metric in detail: every value that the side's own lines make of the reference's outputs and labels."""
+"""One use of a metric in detail.
+
+Every value that the side's own lines make of the reference's outputs and labels.
+"""
 
 from __future__ import annotations
 

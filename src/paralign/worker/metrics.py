@@ -1,4 +1,7 @@
-"""Metrics: the reference's outputs for both sides, each side's metric on them, and each side's own evaluation of its own loader."""
+"""Metrics of both sides.
+
+The reference's outputs for both, each side's metric on them, and each side's own evaluation of its own loader.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,10 @@ def evaluate(session: Session, writer: CaptureWriter, options: Evaluate, values:
 
 
 def _pairs_of(session: Session, options: Evaluate, values: Dict[str, Capture], answer: Evaluated) -> Iterator[Tuple[Any, Any]]:
-    """Inputs and labels; the answer gets the ``total`` of batches that a loader has, where it says."""
+    """The inputs and labels of every batch to be evaluated.
+
+    The answer gets the ``total`` of batches that a loader has, where it says.
+    """
     if "build_dataloader" in session.functions:
         loader = session.function("build_dataloader")(options.split)
         answer.loader, answer.total = True, length_of(loader)
@@ -63,7 +69,10 @@ def _pairs_of(session: Session, options: Evaluate, values: Dict[str, Capture], a
 
 
 def _batched_first(inputs: Capture, labels: Capture) -> bool:
-    """Whether the first axis of every tensor of a batch is that of its samples: it is as long in all of them."""
+    """Whether the first axis of every tensor of a batch is that of its samples.
+
+    It is as long in all of them.
+    """
     records = [*inputs.select(name="inputs"), *labels.select(name="labels")]
     return len({r.shape[0] for r in records if r.shape}) <= 1
 
@@ -88,7 +97,9 @@ def _half(session: Session, shape: Dict[str, Any], capture: Capture, name: str, 
 
 
 def metric(session: Session, writer: CaptureWriter, options: Metric, values: Dict[str, Capture]) -> MetricTaken:
-    """The side's metric on the reference's outputs: per batch, on all batches joined; one with a state also over the batches.
+    """Run the side's metric on the reference's outputs.
+
+    Per batch, and on all batches joined; one with a state also over the batches.
 
     For ``noise``, how far the metric moves by rounding, in place of all that: :func:`_metric_noise`.
     """
@@ -137,7 +148,10 @@ KEPT = 1 << 28
 
 
 def own(session: Session, writer: CaptureWriter, options: Own, values: Dict[str, Capture]) -> OwnEvaluated:  # noqa: ARG001 - every task has these
-    """The side's own evaluation: its model over its loader, its metric per batch, over all of them, and how many samples that were."""
+    """Run the side's own evaluation: its model over its loader.
+
+    Its metric per batch, over all of them, and how many samples that were.
+    """
     answer = OwnEvaluated()
     function = stateful.function_of(session)
     kept: List[Tuple[Any, Any]] = []
@@ -173,7 +187,10 @@ def own(session: Session, writer: CaptureWriter, options: Own, values: Dict[str,
 
 
 def _tensors(session: Session, value: Any) -> Any:
-    """A part of a batch as the model takes it: arrays and numbers become tensors of this side, on its device."""
+    """A part of a batch as the model takes it.
+
+    Arrays and numbers become tensors of this side, on its device.
+    """
     known = session.adapter.is_tensor
 
     def convert(leaf: Any) -> Any:
@@ -199,7 +216,10 @@ def _bytes(leaf: Any) -> int:
 
 
 def _together(session: Session, batches: List[Tuple[Any, Any]]) -> "Tuple[Any, Any] | None":
-    """Outputs and labels of all batches joined along the first axis; None where they do not fit together."""
+    """Outputs and labels of all batches joined along the first axis.
+
+    None where they do not fit together.
+    """
     joined = []
     for part in (0, 1):
         trees = [dict(leaves(batch[part], session.adapter.is_tensor)) for batch in batches]
@@ -223,7 +243,10 @@ MOVED, MOVED_DOUBLE, REVERSED = ("perturbed-0", "perturbed-1", "perturbed-2"), "
 
 
 def _metric_noise(session: Session, writer: CaptureWriter, given: Capture, skip: Tuple[str, ...]) -> MetricTaken:
-    """The metric on values that differ by rounding alone, each way a run of its own; one that raises has no records."""
+    """Run the metric on values that differ by rounding alone.
+
+    Each way is a run of its own; one that raises has no records.
+    """
     count = Evaluate.answer(given).batches
     failed: Dict[str, str] = {}
     batches = [(f"batch_{n}", [arrays_of(given, f"{what}_{n}") for what in ("output", "labels")]) for n in range(count)]
@@ -266,7 +289,10 @@ def arrays_of(given: Capture, name: str) -> Arrays:
 
 
 def joined_batches(given: Capture, count: int) -> "Tuple[Arrays, Arrays] | None":
-    """Outputs and labels of all batches, joined; None where they do not fit together, or samples do not lie along the first axis of all."""
+    """Outputs and labels of all batches, joined.
+
+    None where they do not fit together, or samples do not lie along the first axis of all.
+    """
     for number in range(count):
         records = [r for what in ("output", "labels") for r in given.select(name=f"{what}_{number}")]
         if len({r.shape[:1] for r in records}) != 1:
@@ -276,7 +302,10 @@ def joined_batches(given: Capture, count: int) -> "Tuple[Arrays, Arrays] | None"
 
 
 def _joined(given: Capture, what: str, count: int) -> "Arrays | None":
-    """Structure and leaves of all batches, joined along the first axis; None where they do not fit together."""
+    """Structure and leaves of all batches, joined along the first axis.
+
+    None where they do not fit together.
+    """
     shape = given.manifest.settings["trees"][f"{what}_0"]
     joined: Dict[str, Any] = {}
     for record in given.select(name=f"{what}_0"):

@@ -1,4 +1,6 @@
-"""One pass of a model with every operation watched: where each value was made, of what, by which line.
+"""One pass of a model with every operation watched.
+
+Where each value was made, of what, by which line.
 
 A record of role ``output`` with the attribute ``operation`` (the common kind of the operation) is one value: ``call`` is the
 number of the operation, ``leaf`` the place among its outputs, ``name`` the module's path, ``op`` the framework's name, ``source``
@@ -102,7 +104,9 @@ def _pass(
 
 
 class OperationRecorder:
-    """A sink for operations, to be entered for the time of one pass, its backward pass included.
+    """A sink for operations, entered for the time of one pass.
+
+    Its backward pass is included.
 
     Holds no tensor alive: a value is known by the tensor object and its version for as long as the object lives. A tensor that
     was changed through another view of its memory is a value made by the operation that last wrote to that memory.
@@ -177,7 +181,10 @@ class OperationRecorder:
         return new
 
     def _sources(self, operation: "Operation") -> Tuple[int, ...]:
-        """The records of the values that an operation computes with: of one that writes a value over another, the first alone."""
+        """The records of the values that an operation computes with.
+
+        Of one that writes a value over another, the first alone.
+        """
         written = operation.outputs[0]
         if operation.kind not in MOVES or len(operation.inputs) < 2 or not any(written is taken for taken in operation.inputs):  # noqa: PLR2004 - from, and to
             return tuple(self._inputs)
@@ -231,7 +238,10 @@ class OperationRecorder:
         return ((path, leaf) for path, leaf in leaves(tree, known) if known(leaf))
 
     def _patched(self, operation: "Operation", outputs: List[Any]) -> Optional[List[Any]]:
-        """The outputs with the given values in place of those that the operation made; None where none is given."""
+        """An operation's outputs with the given values in place of its own.
+
+        None where none is given.
+        """
         if operation.index in self._undo and operation.inputs and len(operation.outputs) == 1:
             return [operation.inputs[0]]
         new: Optional[List[Any]] = None
@@ -258,7 +268,10 @@ class OperationRecorder:
         return known if known is not None and known.tensor() is tensor else None
 
     def _identify(self, tensor: Any) -> int:
-        """The record of a value that an operation takes; a new one where nothing that was watched has made it."""
+        """The record of a value that an operation takes.
+
+        A new one where nothing that was watched has made it.
+        """
         known = self._lookup(tensor)
         if known is None:
             record = self._origin(tensor)
@@ -270,7 +283,10 @@ class OperationRecorder:
         return record
 
     def _is_current(self, known: "_Known", tensor: Any) -> bool:
-        """Whether a tensor still has the value that it is known by. A view gets the version of its base only after it was made."""
+        """Whether a tensor still has the value that it is known by.
+
+        A view gets the version of its base only after it was made.
+        """
         write = self._writes.get(known.storage)
         same_version = known.version is None or known.version == self.adapter.version(tensor)
         return same_version and known.writes == (0 if write is None else write.number)
@@ -302,7 +318,10 @@ class OperationRecorder:
         self._hook(tensor, record)
 
     def _hook(self, tensor: Any, record: int) -> None:
-        """Have the gradient of a value recorded, as soon as it has a place in the graph of gradients."""
+        """Have the gradient of a value recorded.
+
+        That is done as soon as it has a place in the graph of gradients.
+        """
         if not self.gradients or record in self._hooked:
             return
 
@@ -349,7 +368,9 @@ class OperationRecorder:
         return record
 
     def _fingerprint(self, tensor: Any, known: "Optional[_Value]", kind: str, dtype: str = "") -> Tuple[Optional[str], Any, Optional[str]]:
-        """Digest, sketch and the digest of what is not masked (None without a mask), the sketch being without masked elements too.
+        """Digest, sketch, and the digest of what is not masked (None without a mask).
+
+        The sketch is without masked elements too.
 
         Those of a ``known`` value, whose elements were only moved, as far as they stay.
         """
@@ -367,7 +388,10 @@ class OperationRecorder:
         return digest, sketch if sketch is None else sketched(rest), found
 
     def _bounded(self, tensor: Any) -> Optional[float]:
-        """The mean of ``|x| / (1 + |x|)``: what a digest does not see of ordinary elements beside very large ones."""
+        """The mean of ``|x| / (1 + |x|)``.
+
+        What a digest does not see of ordinary elements beside very large ones.
+        """
         with self.adapter.no_grad():
             size = tensor.abs() if hasattr(tensor, "abs") else np.abs(tensor)
             found = float((size / (size + 1)).mean())
@@ -397,7 +421,9 @@ def _narrow(table: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
 
 
 class _Known(NamedTuple):
-    """A tensor object and the record of its value, for as long as neither its version nor the count of writes to its memory changes.
+    """A tensor object and the record of its value.
+
+    It holds for as long as neither its version nor the count of writes to its memory changes.
 
     The version is None until the tensor was seen as an input.
     """
@@ -428,7 +454,10 @@ class _Value(NamedTuple):
 
 
 def _outline(dtype: str, shape: Tuple[int, ...]) -> Typed:
-    """An array of this type and shape that holds nothing: all of its elements are the same bytes."""
+    """An array of this type and shape that holds nothing.
+
+    All of its elements are the same bytes.
+    """
     return Typed(np.ndarray(shape, STORAGE[dtype], bytes(16), strides=(0,) * len(shape)), dtype)
 
 

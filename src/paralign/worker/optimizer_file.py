@@ -1,4 +1,7 @@
-"""Files of optimizers' states, read by the side whose optimizer it is and written by the side that is to load them."""
+"""Files of optimizers' states.
+
+They are read by the side whose optimizer it is and written by the side that is to load them.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,9 @@ _GROUPS = re.compile(r"(?:.*\.)?param_groups\.\d+\.step")
 
 
 def state_read(session: "Session", writer: "CaptureWriter", options: StateRead, values: "Dict[str, Capture]") -> StateTold:  # noqa: ARG001 - every task has these
-    """Tell what the tensors of a file (``file``, records by their names there) are of this side's optimizer.
+    """Tell which tensors of a file belong to this side's optimizer.
+
+    The value ``file`` has them as records by their names there.
 
     Recorded: role ``state``, name and leaf are a parameter and a slot.
 

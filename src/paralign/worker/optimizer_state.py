@@ -1,4 +1,6 @@
-"""What an optimizer remembers of each parameter, under the names that PyTorch's optimizers use, read and written.
+"""What an optimizer remembers of each parameter, read and written.
+
+It stands under the names that PyTorch's optimizers use.
 
 Read by the attributes that optimizers of PyTorch (``state``) and Paddle (``_accumulators``) have, so that no framework is imported here.
 PyTorch counts ``step``; Paddle keeps powers of Adam's betas instead, of an exponent that is one ahead.
@@ -24,7 +26,9 @@ State = Dict[str, Dict[str, "np.ndarray[Any, Any]"]]
 
 @dataclass(frozen=True)
 class Family:
-    """Optimizers that remember the same: ``slots`` maps PyTorch's names to Paddle's, ``powers`` Paddle's powers to what they are powers of.
+    """Optimizers that remember the same.
+
+    ``slots`` maps PyTorch's names to Paddle's, ``powers`` Paddle's powers to what they are powers of.
 
     ``scaled`` are the slots that hold the learning rate in Paddle and not in PyTorch. ``counted``: PyTorch wants a number of steps, which
     Paddle does not tell where it keeps no powers; then nothing but Adagrad's ``lr_decay`` would depend on it. ``ahead``: by how much the
@@ -50,17 +54,26 @@ class Family:
 
 
 def _stored(base: float) -> float:
-    """A beta as some of Paddle's kernels are given it: in float32, which ``1 - β₂^t`` of few steps shows."""
+    """A beta in float32, as some of Paddle's kernels are given it.
+
+    ``1 - β₂^t`` of few steps shows that.
+    """
     return float(np.float32(base))
 
 
 def _decay_of_momentum(steps: float, optimizer: Any) -> float:  # noqa: ARG001 - as the others of its kind
-    """The power of 0.96 that Paddle's NAdam keeps; the base is written into its kernel, as it is into PyTorch's."""
+    """The power of 0.96 that Paddle's NAdam keeps.
+
+    The base is written into its kernel, as it is into PyTorch's.
+    """
     return float(0.96**steps)
 
 
 def _rectified_length(steps: float, optimizer: Any) -> float:
-    """What Paddle's RAdam keeps of the length of its average: ``t β₂^t / (1 - β₂^t)``, and 1 before the first step."""
+    """What Paddle's RAdam keeps of its average's length: ``t β₂^t / (1 - β₂^t)``.
+
+    It is 1 before the first step.
+    """
     power = _stored(getattr(optimizer, "_beta2", 0.0)) ** steps
     return steps * power / (1.0 - power) if steps and power < 1.0 else 1.0
 
@@ -122,7 +135,10 @@ def is_paddles(optimizer: Any) -> bool:
 
 
 def read(session: "Session", optimizer: Any) -> State:
-    """What an optimizer remembers of each parameter of the model; parameters without a step yet are left out."""
+    """What an optimizer remembers of each parameter of the model.
+
+    Parameters without a step yet are left out.
+    """
     family = family_of(optimizer)
     found: State = {}
     for entry in session.entries():
@@ -170,7 +186,10 @@ def from_paddle(optimizer: Any, family: Family, arrays: "Dict[str, np.ndarray[An
 
 
 def name_in_paddle(optimizer: Any, parameter: Any, accumulator: str) -> str:
-    """The key of an accumulator in a ``.pdopt``: that of the first optimizer that a program has for the parameter."""
+    """The key of an accumulator in a ``.pdopt``.
+
+    It is that of the first optimizer that a program has for the parameter.
+    """
     own = f"{optimizer._name}_" if getattr(optimizer, "_name", None) else ""  # noqa: SLF001 - no public name
     return f"{parameter.name}_{own}{accumulator}_0"
 
@@ -186,7 +205,9 @@ def _bases(optimizer: Any, powers: Dict[str, str]) -> List[float]:
 
 
 def steps_of(powers: List[float], bases: List[float], ahead: int = 1) -> int:
-    """The number of steps behind powers of betas, whose exponents are ``ahead`` of it; from the first that has not vanished.
+    """The number of steps behind powers of betas, whose exponents are ``ahead`` of it.
+
+    The first power that has not vanished tells.
 
     Powers are kept in float32: those of 0.9 vanish after about 800 steps, those of 0.999 after about 87,000, when no correction is left.
 
@@ -200,7 +221,9 @@ def steps_of(powers: List[float], bases: List[float], ahead: int = 1) -> int:
 
 
 def write(session: "Session", optimizer: Any, state: State) -> Dict[str, Any]:
-    """Have an optimizer that has taken no step remember what another one did; in Paddle accumulators must be numbered anew.
+    """Have an optimizer that has taken no step remember what another one did.
+
+    In Paddle accumulators must be numbered anew.
 
     Returns:
         What a program would save of it then.
@@ -234,7 +257,10 @@ def write(session: "Session", optimizer: Any, state: State) -> Dict[str, Any]:
 
 
 def _write_paddles(session: "Session", optimizer: Any, state: State, entries: Dict[str, Any], family: Family) -> Dict[str, Any]:
-    """By ``set_state_dict``, as a ``.pdopt`` is loaded: every accumulator must be there, those that the other has not are zeros."""
+    """Write by ``set_state_dict``, as a ``.pdopt`` is loaded.
+
+    Every accumulator must be there; those that the other has not are zeros.
+    """
     loaded: Dict[str, Any] = {}
     rate = float(optimizer.get_lr())
     for name, kept in state.items():
@@ -256,7 +282,10 @@ def _write_paddles(session: "Session", optimizer: Any, state: State, entries: Di
 
 
 def _numbers(optimizer: Any, family: Family, kept: "Dict[str, np.ndarray[Any, Any]]") -> Dict[str, float]:
-    """Paddle's accumulators of a parameter that are one number: given ones, powers, and what follows from the number of steps."""
+    """Paddle's accumulators of a parameter that are one number.
+
+    Given ones, powers, and what follows from the number of steps.
+    """
     steps = float(kept.get("step", 0.0))
     found = {accumulator: float(kept.get(slot, 1.0)) for slot, accumulator in family.numbers.items()}
     for accumulator, base in zip(family.powers, _bases(optimizer, family.powers)):

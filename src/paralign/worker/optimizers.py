@@ -49,7 +49,10 @@ class Built:
             self._made[id(made)] = made, self._users(frame.f_back, made), _plain({**given.pop(_spare(code), {}), **given})
 
     def source(self, made: Any) -> Optional[str]:
-        """``file:line`` of the user's code that made an object, or the one it is a copy of; None where it was not seen."""
+        """``file:line`` of the user's code that made an object, or the one it is a copy of.
+
+        None where it was not seen.
+        """
         known = self._made.get(id(made))
         if known is not None and known[0] is made:
             return known[1]
@@ -57,12 +60,18 @@ class Built:
         return alike[0] if len(alike) == 1 else None
 
     def arguments(self, made: Any) -> Dict[str, Any]:
-        """The plain arguments that an object was made with, defaults included; none where it was not seen."""
+        """The plain arguments that an object was made with, defaults included.
+
+        None where it was not seen.
+        """
         known = self._made.get(id(made))
         return known[2] if known is not None and known[0] is made else {}
 
     def _users(self, frame: "Optional[FrameType]", made: Any) -> Optional[str]:
-        """The innermost line of the user's that led here, constructors of the object itself left out."""
+        """The innermost line of the user's that led here.
+
+        Constructors of the object itself are left out.
+        """
         while frame is not None:
             path = frame.f_code.co_filename
             own = frame.f_code.co_name == "__init__" and frame.f_locals.get("self") is made
@@ -86,7 +95,10 @@ def _spare(code: "CodeType") -> str:
 
 @contextmanager
 def construction(wanted: Callable[[Any], bool]) -> Iterator[Built]:
-    """Watch the wanted objects that are built in this thread; an earlier profile function is put back on leaving."""
+    """Watch the wanted objects that are built in this thread.
+
+    An earlier profile function is put back on leaving.
+    """
     built, before = Built(wanted), sys.getprofile()
     sys.setprofile(built.watch)
     try:
@@ -137,18 +149,27 @@ def is_own(optimizer: Any) -> bool:
 
 
 def apart(optimizer: Any) -> None:
-    """Have an optimizer of PyTorch's step parameter by parameter, so that its operations are those of single parameters."""
+    """Have an optimizer of PyTorch's step parameter by parameter.
+
+    Its operations are then those of single parameters.
+    """
     for group in [group for each in _inners(optimizer) for group in groups_of(each)]:
         group.update({name: False for name in ("foreach", "fused") if group.get(name) is not False and name in group})
 
 
 def _home(cls: type) -> str:
-    """The module of the class whose ``step`` is called; wrappers that functions put around it are looked through."""
+    """The module of the class whose ``step`` is called.
+
+    Wrappers that functions put around it are looked through.
+    """
     return next((c.__module__ for c in cls.__mro__ if "step" in vars(c) or "_append_optimize_op" in vars(c)), cls.__module__)
 
 
 def _inners(optimizer: Any) -> List[Any]:
-    """The optimizers inside a wrapper, also those in a list or a dict of it; else the optimizer itself."""
+    """The optimizers inside a wrapper, also those in a list or a dict of it.
+
+    Else the optimizer itself.
+    """
     if _hasgroups_of(optimizer):
         return [optimizer]
     found: Dict[int, Any] = {}
@@ -192,7 +213,10 @@ def _parameter(tensor: Any, group: int, exempt: Any) -> Dict[str, Any]:
 
 
 def _put_during_updates(optimizers: List[Any]) -> Dict[int, Dict[str, Any]]:
-    """The rates and decays that a converted program's optimizers put on their parameters during updates alone."""
+    """The rates and decays that are put on parameters during updates alone.
+
+    A converted program's optimizers do so.
+    """
     kept = [each for optimizer in optimizers for each in _listed(getattr(optimizer, "_of_parameters", None))]
     found = {}
     for parameter, group, regularizer in kept:
@@ -215,7 +239,10 @@ def _clip(value: Any) -> Dict[str, Any]:
 
 
 def _plain(settings: Any) -> Dict[str, Any]:
-    """The settings that are numbers, texts, or pairs of numbers; a leading underscore is dropped from their names."""
+    """The settings that are numbers, texts, or pairs of numbers.
+
+    A leading underscore is dropped from their names.
+    """
     found: Dict[str, Any] = {}
     for name, value in (settings if isinstance(settings, dict) else {}).items():
         if value is None or isinstance(value, (bool, int, float, str)):

@@ -1,4 +1,6 @@
-"""What the user's code keeps beside a model's tensors: counters, averages of weights, caches.
+"""What the user's code keeps beside a model's tensors.
+
+Counters, averages of weights, caches.
 
 A training step may hang them on the model (``model.average = …``) or keep them in its module (``AVERAGES = {}``). A second run of
 the step must not find those of the first.
@@ -21,7 +23,9 @@ _CONTAINERS = (dict, list, set, WeakKeyDictionary, WeakValueDictionary)
 
 
 def keep_attributes(adapter: Adapter, model: Any) -> "Callable[[], None]":
-    """What puts the own attributes of a model and of its parts back as they are now, as often as it is called.
+    """What puts the own attributes of a model and of its parts back as they are now.
+
+    It may be called as often as wanted.
 
     Parameters, buffers and submodules stay the same objects; a value that cannot be copied stays as it is.
     """
@@ -44,7 +48,9 @@ def keep_attributes(adapter: Adapter, model: Any) -> "Callable[[], None]":
 
 
 def keep_globals(functions: "Dict[str, Callable[..., Any]]") -> "Callable[[], None]":
-    """What puts back what the modules of a side keep in variables: what dicts, lists and sets hold, and plain values.
+    """What puts back the variables of a side's modules.
+
+    That is what dicts, lists and sets hold, and plain values.
 
     The modules are those that lie where those of the side's functions do. What the containers hold is not copied.
 
@@ -63,7 +69,10 @@ def keep_globals(functions: "Dict[str, Callable[..., Any]]") -> "Callable[[], No
 
 
 def _spaces(functions: "Dict[str, Callable[..., Any]]") -> "List[Dict[str, Any]]":
-    """The variables of a side's modules: those of its functions, and those in the same folder or below."""
+    """The variables of a side's modules.
+
+    These are the modules of its functions, and those in the same folder or below.
+    """
     files = {getattr(sys.modules.get(getattr(f, "__module__", "") or ""), "__file__", None) for f in functions.values()}
     folders = tuple(f"{os.path.dirname(os.path.abspath(file))}{os.sep}" for file in files if file)
     held: "List[Any]" = list(sys.modules.values())  # anything may be put there
@@ -72,7 +81,10 @@ def _spaces(functions: "Dict[str, Callable[..., Any]]") -> "List[Dict[str, Any]]
 
 
 def _lies_in(file: str, folders: "Tuple[str, ...]") -> bool:
-    """Whether a file is the user's: in one of the folders, and in no place where packages are installed."""
+    """Whether a file is the user's.
+
+    It lies in one of the folders, and in no place where packages are installed.
+    """
     return file.startswith(folders) and "site-packages" not in file and "dist-packages" not in file
 
 
@@ -85,7 +97,10 @@ def _held(space: "Dict[str, Any]") -> "List[Tuple[Any, Any]]":
 
 
 def _is_of(value: Any, kinds: "Tuple[type, ...]") -> bool:
-    """Whether a value is of one of the kinds, without asking it: a proxy answers for what may not be there yet."""
+    """Whether a value is of one of the kinds, without asking it.
+
+    A proxy answers for what may not be there yet.
+    """
     return issubclass(type(value), kinds)
 
 
@@ -123,7 +138,10 @@ def _copied(value: Any, memo: "Dict[int, Any]") -> Any:
 
 
 def _framework_names(adapter: Adapter, model: Any) -> "set[str]":
-    """Names of the attributes that every model of the framework has; empty where it has no class of models."""
+    """Names of the attributes that every model of the framework has.
+
+    Empty where it has no class of models.
+    """
     own = [each for each in type(model).__mro__ if each.__module__.split(".")[0] == adapter.name]
     roots = [each for each in own if hasattr(each, "forward")]  # not a class of another kind that a model derives from as well
     if not roots:

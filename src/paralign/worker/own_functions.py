@@ -1,4 +1,6 @@
-"""Calls of the user's own functions: recorded while the model runs, and made again by themselves with what was recorded.
+"""Calls of the user's own functions, recorded while the model runs.
+
+They are made again by themselves with what was recorded.
 
 The reference's task notes what each function of a module's top level is given and what it gives back. The candidate's takes that capture
 as ``calls`` and calls its function of the same name with the same arguments, whether its own model would have called it or not.
@@ -36,7 +38,10 @@ _PLAIN = (bool, int, float, str)
 
 
 class NotPlain(Exception):
-    """A value that is neither a tensor, a number, a text nor a list, tuple or dict of them; the message says what it is."""
+    """A value that is not plain; the message says what it is.
+
+    Plain are tensors, numbers, texts, and lists, tuples or dicts of them.
+    """
 
 
 def functions(session: Session, writer: "CaptureWriter", options: Functions, values: "Dict[str, Capture]") -> FunctionCalls:
@@ -74,7 +79,7 @@ def _lines(session: Session, inputs: Any, modules: List[str]) -> "Tuple[Dict[str
 
 
 class _Recorder:
-    """Takes the interpreter's events of calls and returns, of the functions that were asked for."""
+    """Take the interpreter's events of calls and returns of the wanted functions."""
 
     def __init__(self, session: Session, writer: "CaptureWriter", options: Functions) -> None:
         self.session, self.writer, self.most = session, writer, options.most
@@ -124,7 +129,10 @@ class _Recorder:
 
 
 def _codes(names: List[str]) -> "Dict[CodeType, str]":
-    """Code -> name of the plain functions; generators and coroutines return before they are done."""
+    """Code -> name of the plain functions.
+
+    Generators and coroutines return before they are done.
+    """
     found = {}
     for name in names:
         function = _function(name, imports=False)
@@ -159,7 +167,10 @@ def _arguments(frame: "FrameType") -> Dict[str, Any]:
 
 
 def _note_result(session: Session, writer: "CaptureWriter", call: FunctionCall, value: Any, given: List[Any]) -> None:
-    """Record what a call gave back; where that holds no tensor, also what it may have changed in place."""
+    """Record what a call gave back.
+
+    Where that holds no tensor, also what it may have changed in place.
+    """
     made: List[Any] = []
     name = f"{call.name}#{call.number}"
     try:

@@ -1,4 +1,7 @@
-"""The side's own ``train_step(model, optimizer, batch)``, run as it is: what it returns, and what it does to the model."""
+"""The side's own ``train_step(model, optimizer, batch)``, run as it is.
+
+What it returns, and what it does to the model.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,9 @@ RECORDED = 2
 
 
 def own_steps(session: Session, writer: "CaptureWriter", options: OwnSteps, values: "Dict[str, Capture]") -> OwnStepped:
-    """Steps of the side's ``train_step``, from the same weights on the same batches, in train mode without dropout.
+    """Run steps of the side's ``train_step`` from the same weights on the same batches.
+
+    They run in train mode without dropout.
 
     Recorded for every step: ``result`` (what
     ``train_step`` returned, as far as it is numbers and tensors; role ``scalar``); every parameter's whole change since the start under
@@ -104,14 +109,20 @@ def _steps(
 
 
 def _optimizers(made: Any) -> List[Any]:
-    """The optimizers in what ``build_optimizer`` returned: itself, or those in a list, tuple or dict."""
+    """The optimizers in what ``build_optimizer`` returned.
+
+    Itself, or those in a list, tuple or dict.
+    """
     parts = list(made.values()) if isinstance(made, dict) else list(made) if isinstance(made, (list, tuple)) else [made]
     return [part for part in parts if callable(getattr(part, "step", None))]
 
 
 @contextmanager
 def _watched(session: Session, writer: "CaptureWriter", made: Any, fields: Dict[str, Any], answer: OwnStepped) -> "Iterator[List[int]]":
-    """Record the gradients when an optimizer's ``step`` is called inside, and count the calls; afterwards nothing is changed."""
+    """Record gradients when an optimizer's ``step`` is called inside, and count the calls.
+
+    Afterwards nothing is changed.
+    """
     calls = [0]
 
     def note() -> None:
@@ -127,7 +138,9 @@ def _watched(session: Session, writer: "CaptureWriter", made: Any, fields: Dict[
 
 @contextmanager
 def before_updates(made: Any, act: "Callable[[], None]") -> "Iterator[None]":
-    """Do something whenever an optimizer's ``step`` is called inside; afterwards nothing is changed.
+    """Do something whenever an optimizer's ``step`` is called inside.
+
+    Afterwards nothing is changed.
 
     Args:
         made: what ``build_optimizer`` returned.
@@ -159,7 +172,10 @@ def before_updates(made: Any, act: "Callable[[], None]") -> "Iterator[None]":
 
 @contextmanager
 def kept(session: Session, model: Any, training: str) -> Iterator[None]:
-    """Keep a model's training mode (``quiet``: dropout off) where ``train_step`` itself calls ``model.train()``."""
+    """Keep a model's training mode where ``train_step`` itself calls ``model.train()``.
+
+    ``quiet`` is the mode with dropout off.
+    """
 
     def train(*args: Any, **kwargs: Any) -> Any:
         mode = kwargs.get("mode", args[0] if args else True)

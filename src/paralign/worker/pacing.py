@@ -1,4 +1,7 @@
-"""How a schedule of learning rates is advanced: with nothing, with the number of the step, or with a metric."""
+"""How a schedule of learning rates is advanced.
+
+With nothing, with the number of the step, or with a metric.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ _IMPROVEMENTS, _PLATEAU = 12, 25
 
 
 def made_up(count: int) -> List[float]:
-    """A metric for schedules that wait for one: it falls below its least, stands still, rises above its greatest, stands still, and again.
+    """A metric for schedules that wait for one.
+
+    It falls below its least, stands still, rises above its greatest, stands still, and again.
 
     >>> values = made_up(100)
     >>> values[0] > values[11] == values[30] < values[60]

@@ -1,4 +1,7 @@
-"""One prediction in detail: every step from the path to the result, of ``predict`` or of the side's own program."""
+"""One prediction in detail: every step from the path to the result.
+
+It is that of ``predict`` or of the side's own program.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +104,10 @@ _REMEMBERED = 10_000
 
 
 def as_array(session: Session, value: Any) -> "Optional[Typed]":
-    """A value as an array; a text, or a list of texts, by checksums; None for what holds none of these."""
+    """A value as an array; a text, or a list of texts, by checksums.
+
+    None for what holds none of these.
+    """
     if value is None or isinstance(value, (bytes, type)) or callable(value):
         return None
     try:
@@ -146,7 +152,10 @@ def _alike(tracer: Tracer, value: "Typed") -> Optional[int]:
 
 @contextmanager
 def _as_program(words: List[str], root: str) -> Iterator[List[str]]:
-    """The arguments, the folder and the path of a program that was started from a terminal; gives its words, ``{out}`` filled in."""
+    """Set arguments, folder and path as of a program started from a terminal.
+
+    Gives the program's words, ``{out}`` filled in.
+    """
     before = sys.argv, sys.path[:], os.getcwd()
     with tempfile.TemporaryDirectory(prefix="paralign-program-") as folder:
         script = [word.replace("{out}", os.path.join(folder, "out")) for word in words]

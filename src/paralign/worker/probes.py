@@ -1,4 +1,7 @@
-"""Probes of a metric or a loss: the reference's outputs and labels, changed so that rare cases show."""
+"""Probes of a metric or a loss.
+
+They are the reference's outputs and labels, changed so that rare cases show.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,10 @@ EXTREME = 1e4
 
 @dataclass
 class Given:
-    """Outputs and labels of all batches; ``scores`` and ``target`` are the leaves of classes, ``axis`` that of classes in the scores."""
+    """Outputs and labels of all batches.
+
+    ``scores`` and ``target`` are the leaves of classes, ``axis`` that of classes in the scores.
+    """
 
     outputs: Arrays
     labels: Arrays
@@ -49,7 +55,9 @@ class Given:
 
 
 def find(outputs: Arrays, labels: Arrays) -> Given:
-    """Which outputs are scores of classes, and which labels their numbers: labels have the scores' shape without the axis of classes.
+    """Find which outputs are scores of classes, and which labels their numbers.
+
+    Labels have the scores' shape without the axis of classes.
 
     Labels must be whole numbers that fit the axis, those to be ignored aside.
     """
@@ -117,7 +125,10 @@ def _floats(arrays: Arrays, act: Callable[[Any], Any], only: Optional[str] = Non
 
 
 def _ties(given: Given) -> Any:
-    """Scores on a grid so coarse that many are equal; and the same with the equal ones told apart, in several ways."""
+    """Scores on a grid so coarse that many are equal.
+
+    Beside them, the same with the equal ones told apart, in several ways.
+    """
     scales = {
         path: float(np.abs(v.array).max()) or 1.0 for path, v in given.outputs[1].items() if v.array.dtype.kind == "f" and v.array.size
     }
@@ -205,7 +216,10 @@ def _empty(given: Given) -> Any:
 
 
 def _extreme(given: Given) -> Any:
-    """Scores so large that exp() of them overflows; not of probabilities and their logarithms, which have none."""
+    """Scores so large that exp() of them overflows.
+
+    Probabilities and their logarithms have none.
+    """
     if given.scores is None:
         return NO_CLASSES
     scores = given.values

@@ -1,4 +1,7 @@
-"""The program that users run: prediction from a path, and the exported model against the eager one."""
+"""The program that users run.
+
+Prediction from a path, and the exported model against the eager one.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,9 @@ UNITS = 4
 
 
 def infer(session: Session, writer: CaptureWriter, options: Infer, values: Dict[str, Capture]) -> Inferred:
-    """``predict(path)`` for every given path, and the exported program beside the eager model on the same inputs.
+    """Run ``predict(path)`` for every given path, and the exported program.
+
+    The latter runs beside the eager model on the same inputs.
 
     What a part raised is under ``failed`` of the answer, by part (``predict``, ``export``): the other part is recorded all the same.
     Recorded: ``predict_N`` (N counts the paths); ``eager`` and ``exported``, both as seen by this side,
@@ -59,7 +64,10 @@ def infer(session: Session, writer: CaptureWriter, options: Infer, values: Dict[
 
 
 def _moved(session: Session, writer: CaptureWriter, options: Infer, answer: Inferred) -> None:
-    """Record predictions of a model whose weights are some units in the last place away, for every seed."""
+    """Record predictions of a model whose weights are moved by rounding, for every seed.
+
+    They are some units in the last place away.
+    """
     with session.untouched() as state:
         floating = {n: v for n, v in state.items() if is_floating(v.dtype) and not is_complex(v.dtype)}
         for seed in options.moved:
@@ -74,7 +82,9 @@ def _moved(session: Session, writer: CaptureWriter, options: Infer, answer: Infe
 
 
 def _predictions(session: Session, writer: CaptureWriter, paths: List[str], answer: Inferred, run: str = "") -> Dict[str, PartFailed]:
-    """Record ``predict(path)`` of every path; what it raised under ``predict``, nothing where it gave all.
+    """Record ``predict(path)`` of every path.
+
+    What it raised under ``predict``, nothing where it gave all.
 
     Raises:
         UsageError: a path is not there.
@@ -92,7 +102,10 @@ def _predictions(session: Session, writer: CaptureWriter, paths: List[str], answ
 
 
 def predict(session: Session, path: str) -> Any:
-    """Call ``predict(path)``, or ``predict(path, model)`` with the checked model where it takes one."""
+    """Call ``predict(path)``, or ``predict(path, model)`` where it takes one.
+
+    The model is the checked one.
+    """
     if not os.path.exists(path):
         raise UsageError(
             "a path to predict from is not there", where=path, hint="set [infer] paths to files that exist, relative to paralign.toml"
@@ -111,7 +124,10 @@ def takes(function: Callable[..., Any], count: int) -> bool:
 
 
 def _export(session: Session, writer: CaptureWriter, inputs: Capture, timed: Optional[Inferred]) -> str:
-    """The exported program beside the eager model; ``timed`` gets its operators' times, where it is given."""
+    """The exported program beside the eager model.
+
+    ``timed`` gets its operators' times, where it is given.
+    """
     adapter = session.adapter
     if not isinstance(adapter, Exporting):
         return f"framework {adapter.name} has no exported programs"
@@ -140,7 +156,9 @@ def _operator_times(adapter: Any, path: str, arrays: List[Any]) -> OperatorTimes
 
 
 def _other_batches(session: Session, writer: CaptureWriter, inputs: Capture, path: str) -> str:
-    """The program on batches of other sizes, in runs ``batch-<size>``; why it takes none, '' where it takes one or none can be made.
+    """Run the program on batches of other sizes, in runs ``batch-<size>``.
+
+    Gives why it takes none, '' where it takes one or none can be made.
 
     A program that was exported for one size is no fault: it is said. One that takes a size and computes something else is.
     """

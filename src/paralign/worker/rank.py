@@ -70,14 +70,17 @@ def main(description: RankDescription, rank: int, failure: Callable[[BaseExcepti
 
 
 def _watch_time(folder: str, rank: int, deadline: float) -> None:
-    """Have the stacks of all threads written shortly before the time is over, and where the process crashes."""
+    """Have all stacks written shortly before the time is over, and where the process crashes."""
     stacks = open(rank_file(folder, rank, "stacks"), "w", encoding="utf-8")  # noqa: SIM115 - open as long as the process lives
     faulthandler.dump_traceback_later(max(0.1, deadline - BEFORE - time.time()), file=stacks)
     _watch_crashes(folder, rank)
 
 
 def _watch_crashes(folder: str, rank: int) -> None:
-    """Have the stack written where the process crashes; Paddle puts handlers of its own in place when it is imported."""
+    """Have the stack written where the process crashes.
+
+    Paddle puts handlers of its own in place when it is imported.
+    """
     fault = open(rank_file(folder, rank, "fault"), "a", encoding="utf-8")  # noqa: SIM115 - as above
     faulthandler.disable()
     faulthandler.enable(file=fault)
@@ -105,7 +108,10 @@ class Progress:
 
 
 class _Generators:
-    """Whether the user's program seeds its ranks alike: they start from states that differ, and the states afterwards tell."""
+    """Whether the user's program seeds its ranks alike.
+
+    They start from states that differ, and the states afterwards tell.
+    """
 
     def __init__(self, adapter: Any, seed: int, rank: int) -> None:
         self._adapter = adapter
@@ -122,7 +128,10 @@ class _Generators:
 
 
 def _plain(state: Any) -> Any:
-    """A generator's state as bytes: a tensor as its array, an object of a framework's as its text."""
+    """A generator's state as bytes.
+
+    A tensor as its array, an object of a framework's as its text.
+    """
     if hasattr(state, "numpy"):
         return state.numpy().tobytes()
     if isinstance(state, (tuple, list)):
@@ -304,7 +313,10 @@ class _Rank:
     def _train(
         self, writer: "CaptureWriter", model: Any, built: Any, scheduler: Any, loader: Any, state: Dict[str, Any]
     ) -> Tuple[List[Optional[float]], List[Dict[str, str]], List[Optional[int]]]:
-        """Some steps on this rank's share; every tensor of the first is recorded, of the others what it is known by."""
+        """Take some steps on this rank's share.
+
+        Every tensor of the first is recorded, of the others what it is known by.
+        """
         losses: List[Optional[float]] = []
         replicas: List[Dict[str, str]] = []
         sizes: List[Optional[int]] = []
@@ -359,7 +371,10 @@ class _Rank:
         return found, share.local_metric(self.session, model, self.options.evaluation, FOLLOWED)
 
     def _save(self, model: Any) -> Optional[Dict[str, int]]:
-        """The files that the side's own function writes in this rank; each rank is given a folder of its own."""
+        """Note the files that the side's own ``save`` writes in this rank.
+
+        Each rank is given a folder of its own.
+        """
         if "save" not in self.functions:
             return None
         self.progress.say("save(model, folder)")

@@ -1,4 +1,4 @@
-"""The draws of a pass: what random operations drew is recorded, or what another side drew is put in place of it.
+"""The draws of a pass, recorded or replaced by what another side drew.
 
 Checkpointing (``torch.utils.checkpoint``, ``paddle.distributed.fleet.utils.recompute``) computes a block once more in the backward pass,
 with the random state that it had, so a random operation makes what it made before. That is how it is known again.
@@ -60,7 +60,7 @@ class Redrawing:
         self._again = _Recomputing(adapter)
 
     def recomputing(self) -> "AbstractContextManager[None]":
-        """For the backward pass: draws that were put in place are used again where it repeats a part of the forward pass."""
+        """Use draws that were put in place again where the backward pass repeats operations."""
         if not self._use:
             return nullcontext()
         watched: AbstractContextManager[None] = self._adapter.operations(self._again)
@@ -70,7 +70,7 @@ class Redrawing:
         """Nothing is asked of the inputs."""
 
     def after(self, operation: "Operation") -> Optional[List[Any]]:
-        """Note what a random operation drew; its outputs with the given draw instead, None where none is given."""
+        """Note what a random operation drew; its outputs with the given draw, or None."""
         self._note_values(operation)
         draw = drawn(operation)
         if draw is None:
@@ -114,7 +114,10 @@ class Redrawing:
         return found
 
     def _arranged(self, operation: "Operation", name: str, draw: Any, shape: Any) -> Any:
-        """A given draw in the order of the values that it falls on here; None where it does not fit."""
+        """A given draw in the order of the values that it falls on here.
+
+        None where it does not fit.
+        """
         record = self._draws.get(name + ON)
         on = None if record is None or self._given is None else widen(self._given.value(record))
         whole = bare(operation.op) in WHOLE
@@ -125,7 +128,10 @@ class Redrawing:
         return arranged(draw, on, own, shape, mine)
 
     def _keep_values(self, operation: "Operation", name: str, family: str) -> None:
-        """Record the values that a mask falls on: those that a dropout takes; where the mask alone is drawn, as soon as it is used."""
+        """Record the values that a mask falls on.
+
+        They are what a dropout takes; where the mask alone is drawn, they are recorded as soon as it is used.
+        """
         if family == MASK and bare(operation.op) in WHOLE:
             self._writer.add(name + ON, self._adapter.to_array(operation.inputs[0]), role="sample", **self._fields)
         elif family == MASK:
@@ -145,13 +151,19 @@ class Redrawing:
             self._undecided = {storage: other for storage, other in self._undecided.items() if other != name}
 
     def _share(self, kept: Any) -> Optional[float]:
-        """The share of elements that are dropped where each is kept with the probability in a tensor; None where they differ."""
+        """The share of elements that are dropped, given the probabilities of being kept.
+
+        None where these differ.
+        """
         values = widen(self._adapter.to_array(kept))
         return 1.0 - float(values.flat[0]) if values.size and bool((values == values.flat[0]).all()) else None
 
 
 class _Recomputing:
-    """A sink for the operations of a backward pass: random ones seen in the forward pass get the draws that they were given there."""
+    """A sink for a backward pass, in which random operations may run again.
+
+    Those seen in the forward pass get the draws that they were given there.
+    """
 
     def __init__(self, adapter: Any) -> None:
         self._adapter = adapter
@@ -167,13 +179,19 @@ class _Recomputing:
         """Nothing is asked of the inputs."""
 
     def after(self, operation: "Operation") -> Optional[List[Any]]:
-        """The outputs with the remembered draw; None for what is not random, or was not met in the forward pass."""
+        """The outputs with the remembered draw.
+
+        None for what is not random, or was not met in the forward pass.
+        """
         key = None if drawn(operation) is None else self._key(operation)
         known = None if key is None else self._given.get(key)
         return None if known is None else replayed(operation, *known)
 
     def _key(self, operation: "Operation") -> Optional[Tuple[str, str]]:
-        """An operation by its name and the values that it made by itself; None for values that cannot be read."""
+        """An operation by its name and the values that it made by itself.
+
+        None for values that cannot be read.
+        """
         try:
             made = self._adapter.to_array(operation.outputs[0])
         except UnsupportedTensor:

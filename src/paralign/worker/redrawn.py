@@ -1,4 +1,4 @@
-"""Samples made with draws: what was drawn for them, with another side's draws in place, or their figures over many draws."""
+"""Samples made with draws: recorded, replaced by another side's, or taken many times."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ FIGURES = ("mean", "deviation", "size", "mean of the first half", "first element
 
 
 def replayed(session: Session, writer: CaptureWriter, options: Replayed, values: Dict[str, Capture]) -> Redrawn:
-    """Samples with what was drawn for them, or with another side's draws in place of their own (``values["draws"]``).
+    """Make samples, and record what was drawn for them.
+
+    Another side's draws (``values["draws"]``) take the place of their own where they are given.
 
     Recorded as ``sample_<n>``; draws as ``draw_<n>`` of step 0, 1, …; where each is drawn many times, ``figures_<n>`` of shape
     (times, figures) in place of all else. Every sample, and every turn, has a seed of its own.
@@ -60,7 +62,9 @@ def replayed(session: Session, writer: CaptureWriter, options: Replayed, values:
 
 
 def _every(session: Session, writer: CaptureWriter, dataset: Any, options: Replayed, given: Optional[Capture]) -> Dict[str, str]:
-    """Fingerprints of every sample as ``replayed``, as many as time allows, and what was drawn for each; which cannot be read.
+    """Fingerprint every sample as ``replayed``, as many as time allows; tell the unreadable.
+
+    What was drawn for each is recorded.
 
     With another side's draws in place, of the samples for which that side recorded them; one whose draws are others is left out.
     """
@@ -116,7 +120,10 @@ class _Drawn:
 
 
 def seed_of(session: Session, index: int, turn: int = 0) -> int:
-    """The seed under which a sample is drawn: another one for every sample and turn, for what one seed draws is a single case."""
+    """The seed under which a sample is drawn, another for every sample and turn.
+
+    What one seed draws is a single case.
+    """
     return (session.base_seed + 1009 * (index + 1) + 7919 * turn) % 2**32
 
 

@@ -1,4 +1,7 @@
-"""What a loader makes of given samples: batches of two sides that shuffle are compared with the same samples in them."""
+"""What a loader makes of given samples.
+
+Batches of two sides that shuffle are compared with the same samples in them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ if TYPE_CHECKING:
 
 
 def groups(session: Session, writer: CaptureWriter, options: Groups, values: Dict[str, Capture]) -> Regrouped:  # noqa: ARG001 - every task has these
-    """The loader of a split with other indices, read twice with other seeds; a loader of no kind that takes indices is not asked."""
+    """Read the loader of a split with other indices, twice with other seeds.
+
+    A loader of no kind that takes indices is not asked.
+    """
     session.seed()
     loader = session.function("build_dataloader")(options.split)
     other = rebuilt(loader, 0, [list(group) for group in options.groups])

@@ -27,7 +27,10 @@ def sampled(session: Any, tensor: Any) -> "Optional[np.ndarray[Any, Any]]":
 
 
 def distance(one: "Dict[str, Optional[np.ndarray[Any, Any]]]", other: "Dict[str, Optional[np.ndarray[Any, Any]]]") -> float:
-    """The relative L2 distance of two passes' gradients together; what is infinite or not a number on either side is left out."""
+    """The relative L2 distance of two passes' gradients together.
+
+    What is infinite or not a number on either side is left out.
+    """
     size, far = 0.0, 0.0
     for name, first in one.items():
         second = other.get(name)
@@ -40,7 +43,10 @@ def distance(one: "Dict[str, Optional[np.ndarray[Any, Any]]]", other: "Dict[str,
 
 
 def farthest(one: "Dict[str, Optional[np.ndarray[Any, Any]]]", other: "Dict[str, Optional[np.ndarray[Any, Any]]]") -> float:
-    """The greater distance: of the losses, or of all gradients together, which may be much smaller."""
+    """The greater distance: of the losses, or of all gradients together.
+
+    The latter may be much smaller.
+    """
     losses = [{LOSS: each.get(LOSS)} for each in (one, other)]
     gradients = [{name: value for name, value in each.items() if name != LOSS} for each in (one, other)]
     return max(distance(*losses), distance(*gradients))

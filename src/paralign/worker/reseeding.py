@@ -21,7 +21,9 @@ _MOST = 2**32
 
 @contextmanager
 def moved(by: int) -> Iterator[List[str]]:
-    """Add ``by`` to the whole numbers that the program seeds with; gives the names of the functions that it calls for that.
+    """Add ``by`` to the whole numbers that the program seeds with.
+
+    Gives the names of the functions that it calls for that.
 
     Functions that its modules have imported by name stay as they are.
     """

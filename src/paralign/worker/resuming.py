@@ -1,4 +1,7 @@
-"""Updates that are interrupted: what the optimizer remembers is saved in between and loaded into a new one, its own or the other side's."""
+"""Updates that are interrupted.
+
+What the optimizer remembers is saved in between and loaded into a new one, its own or the other side's.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def resuming(session: "Session", writer: "CaptureWriter", options: Resuming, values: "Dict[str, Capture]") -> Resumed:
-    """Steps from given gradients, as the task ``update`` takes them, interrupted after ``at`` of them.
+    """Take steps from given gradients, interrupted after ``at`` of them.
 
     Without ``state`` among the values the optimizer's ``state_dict()`` (and the schedule's) is loaded into a new one, as a program does;
     with it, the new one gets that state, in which role ``state``, name and leaf are a parameter and a slot.
@@ -89,7 +92,7 @@ def _take(session: "Session", made: Tuple[Any, Any], steps: List[Any], options: 
 
 
 def names_anew(session: "Session") -> "AbstractContextManager[None]":
-    """Where a framework numbers what its optimizers keep, numbers begin anew inside, as they do in a program of its own."""
+    """Have a framework's optimizers number what they keep from the start again, inside."""
     return session.adapter.numbered_anew() if isinstance(session.adapter, Numbering) else nullcontext()
 
 

@@ -1,4 +1,4 @@
-"""One sample in detail: every step on its way, traced twice with different seeds, so that random steps show."""
+"""One sample in detail: every step, traced twice so that random steps show."""
 
 from __future__ import annotations
 

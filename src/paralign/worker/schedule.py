@@ -62,7 +62,9 @@ def ahead(
     *,
     whole: bool = False,
 ) -> Followed:
-    """Record the learning rates of a schedule as ``schedule``, shape ``(steps, groups)``, float64; no update is made.
+    """Record the learning rates of a schedule as ``schedule``; no update is made.
+
+    The shape is ``(steps, groups)``, the type float64.
 
     Args:
         session: of the side.
@@ -97,7 +99,10 @@ def ahead(
 
 @dataclass
 class _Saved:
-    """What a training saves in the middle: the states of optimizer and schedule, and the plain numbers that the schedule holds then."""
+    """What a training saves in the middle.
+
+    The states of optimizer and schedule, and the plain numbers that the schedule holds then.
+    """
 
     step: int
     states: List[Any]
@@ -185,13 +190,15 @@ class _Made:
 
 
 def schedule_of(optimizer: Any, scheduler: Any) -> Any:
-    """The schedule that ``build_scheduler`` gave, or the one that Paddle keeps inside the optimizer; None without one."""
+    """The schedule of ``build_scheduler``, or Paddle's in the optimizer; None without one."""
     inside = getattr(optimizer, "_learning_rate", None)
     return inside if scheduler is None and steps(inside) else scheduler
 
 
 def advance_after(adapter: Training, optimizer: Any, scheduler: Any, pace: int, updates: int) -> None:
-    """Advance a schedule after so many updates; one that waits for a metric stays as it is: the stage ``optimizer`` follows it.
+    """Advance a schedule after so many updates.
+
+    One that waits for a metric stays as it is: the stage ``optimizer`` follows it.
 
     Args:
         adapter: that trains.
@@ -241,7 +248,7 @@ def _resume(
 
 @contextmanager
 def _without_warnings() -> Iterator[None]:
-    """PyTorch warns where a schedule is stepped before its optimizer: here it is walked on its own."""
+    """Silence PyTorch's warnings of a schedule that is stepped before its optimizer."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"Detected call of `lr_scheduler\.step\(\)` before")
         warnings.filterwarnings("ignore", message=r"The epoch parameter in `scheduler\.step\(\)`")

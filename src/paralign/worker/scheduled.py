@@ -1,4 +1,7 @@
-"""The tasks of the stage ``optimizer``: the schedule of a whole training, and a metric for schedules that wait for one."""
+"""The tasks of the stage ``optimizer``.
+
+The schedule of a whole training, and a metric for schedules that wait for one.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def schedule(session: Session, writer: CaptureWriter, options: Schedule, values: Dict[str, Capture]) -> Scheduled:
-    """The task: the learning rates of a whole training, and of one that is resumed in its middle.
+    """Record the learning rates of a whole training, and of one resumed in its middle.
 
     Values:
     ``measures``, where there are any. Recorded: ``schedule`` and ``resumed``, as :func:`ahead` does.
@@ -34,7 +37,7 @@ def schedule(session: Session, writer: CaptureWriter, options: Schedule, values:
 
 
 def measures(session: Session, writer: CaptureWriter, options: Measures, values: Dict[str, Capture]) -> Measured:  # noqa: ARG001 - every task has these
-    """The task: what ``schedule_metric(epoch)`` gives for epochs 0, 1, …, recorded as ``measures``, shape ``(count,)``."""
+    """Record what ``schedule_metric(epoch)`` gives for epochs 0, 1, … as ``measures``."""
     session.seed()
     function = session.function("schedule_metric")
     made = np.array([float(function(epoch)) for epoch in range(options.count)], np.float64)

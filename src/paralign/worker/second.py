@@ -1,4 +1,7 @@
-"""Second gradients: the gradient of a gradient with respect to the inputs, as a gradient penalty takes it."""
+"""Second gradients, as a gradient penalty takes them.
+
+They are the gradient of a gradient with respect to the inputs.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,9 @@ if TYPE_CHECKING:
 
 
 def second(session: Session, writer: CaptureWriter, options: Second, values: Dict[str, Capture]) -> Curved:
-    """The gradient, along directions that are drawn, of the loss's gradient with respect to the inputs.
+    """The gradient of the loss's gradient with respect to the inputs.
+
+    It is taken along directions that are drawn.
 
     Recorded as ``second`` (of every floating input) and ``second_parameters`` (the norm over all parameters, whose names and layouts
     differ between the sides).

@@ -127,7 +127,7 @@ class Session:
 
     @property
     def model(self) -> Any:
-        """The model, built on first use from ``build_model()`` with the session's seed, on the session's device."""
+        """The model, built on first use with the session's seed, on the session's device."""
         adapter = self.adapter
         if self._model is None:
             adapter.seed(self.base_seed)
@@ -135,7 +135,7 @@ class Session:
         return self._model
 
     def _build(self) -> Any:
-        """The model from ``build_model()``, with the lines that constructed its modules where the framework can tell."""
+        """Build the model, and note the lines that constructed its modules where that is known."""
         build = self.function("build_model")
         framework: Any = self._adapter
         if framework is None:  # not known before there is a model: then of the frameworks that are here
@@ -155,11 +155,17 @@ class Session:
 
     @property
     def beginning(self) -> str:
-        """The function that builds a model as a training from scratch begins it: ``build_untrained``, where the side has it."""
+        """The function that builds a model for a training from scratch.
+
+        ``build_untrained``, where the side has it.
+        """
         return "build_untrained" if "build_untrained" in self.functions else "build_model"
 
     def adopt(self, model: Any) -> Any:
-        """Take a model that the user's code has built, without a seed; it is given back on the session's device."""
+        """Take a model that the user's code has built, without a seed.
+
+        It is given back on the session's device.
+        """
         self._keep(model)
         return self._model
 
@@ -191,7 +197,10 @@ class Session:
         return self._of_one_split(name, found) if name in OF_SPLIT and takes_nothing(found) else found
 
     def _of_one_split(self, name: str, found: Callable[..., Any]) -> Callable[..., Any]:
-        """A function that takes no split, as one that does: it has one set of data, whatever the split is called."""
+        """A function that takes no split, as one that does.
+
+        It has one set of data, whatever the split is called.
+        """
 
         def of_split(split: str) -> Any:
             known = self._splits.setdefault(name, split)
@@ -210,12 +219,18 @@ class Session:
         self.adapter.seed(self.base_seed)
 
     def call(self, inputs: Any, model: Any = None) -> Any:
-        """The outputs of the model, or of another, for inputs as :func:`paralign.worker.calling.call_model` hands them over."""
+        """The outputs of the model, or of another.
+
+        Inputs are handed over by :func:`paralign.worker.calling.call_model`.
+        """
         return call_model(self.model if model is None else model, inputs)
 
     @contextmanager
     def passing(self) -> Iterator[None]:
-        """No gradients inside, as in evaluation; unless the model fails so, as where its forward pass registers hooks."""
+        """Keep no gradients inside, unless the model fails so.
+
+        It does where its forward pass registers hooks.
+        """
         if self._gradients.kept:
             yield
             return
@@ -232,7 +247,7 @@ class Session:
         return self._gradients.kept
 
     def keep_gradients(self) -> bool:
-        """Have passes keep gradients from now on; False where no pass has failed without them, or keeping them was tried before."""
+        """Have passes keep gradients from now on; False where that was tried or is not needed."""
         if not self._gradients.stopped or self._gradients.tried:
             return False
         self._gradients.kept = self._gradients.tried = True
@@ -243,7 +258,10 @@ class Session:
         self._gradients.kept = False
 
     def fresh(self, value: Any) -> Any:
-        """The same tree with tensors of their own memory: what a pass does to its inputs in place, the next does not see."""
+        """The same tree with tensors of their own memory.
+
+        What a pass does to its inputs in place, the next does not see.
+        """
         if isinstance(value, dict):
             return {key: self.fresh(item) for key, item in value.items()}
         if type(value) in (list, tuple):
@@ -275,7 +293,7 @@ class Session:
 
     @contextmanager
     def untouched(self) -> Iterator[Dict[str, Typed]]:
-        """Whatever happens to the model's state and modes inside is undone on leaving; gives the state on entry."""
+        """Undo on leaving whatever happens to the model's state and modes; gives the state."""
         state, mode = self.snapshot(), self.adapter.mode(self.model)
         try:
             yield state
@@ -315,7 +333,9 @@ class Session:
     # -- values ------------------------------------------------------------------------------------------------------------
 
     def tree(self, capture: Capture, name: str, run: str, *, values_of: str = "", precision: str = "") -> Any:
-        """A recorded tree as tensors of this side; floating leaves become float64 where ``run`` is the float64 run.
+        """A recorded tree as tensors of this side.
+
+        Floating leaves become float64 where ``run`` is the float64 run.
 
         Args:
             name: the tree's name in the capture.
@@ -340,7 +360,10 @@ class Session:
         return self.tree(capture, name, run, precision=precisions.pop() if len(precisions) == 1 else "")
 
     def tensor(self, value: Typed, run: str, precision: str = "") -> Any:
-        """A host value as a tensor of this side; floating ones in float64 where the run is, else in ``precision`` where that is given."""
+        """A host value as a tensor of this side.
+
+        Floating ones are float64 where the run is, else ``precision`` where that is given.
+        """
         precision = DOUBLE if run == DOUBLE else precision
         if precision and value.dtype != precision and is_floating(value.dtype) and not is_complex(value.dtype):
             value = narrow(widen(value), precision)
@@ -379,7 +402,10 @@ class Session:
 
     @contextmanager
     def capture(self, path: str, stage: str, settings: Dict[str, Any]) -> Iterator[CaptureWriter]:
-        """A capture to write into, closed with the time it took, the peak memory so far, the files and the variables that were read."""
+        """A capture to write into, closed with what the task took.
+
+        That is the time, the peak memory so far, the files and the variables that were read.
+        """
         began, computed = time.perf_counter(), time.process_time()
         forget_peak()
         with CaptureWriter(path, self.manifest(stage, settings)) as writer:
@@ -399,7 +425,10 @@ class Session:
 
 @dataclass
 class _Gradients:
-    """Whether passes keep gradients: ``stopped``, one has failed without; ``tried``, keeping them was tried; ``kept``, they are now."""
+    """Whether passes keep gradients.
+
+    ``stopped``: one has failed without. ``tried``: keeping them was tried. ``kept``: they are now.
+    """
 
     stopped: bool = False
     tried: bool = False

@@ -1,4 +1,7 @@
-"""One training step, and which samples a loader gives: the same in a rank and in one process."""
+"""One training step, and which samples a loader gives.
+
+The same in a rank and in one process.
+"""
 
 from __future__ import annotations
 
@@ -176,7 +179,10 @@ def digest(value: Typed) -> str:
 
 
 def numbers(session: "Session", value: Any) -> Dict[str, float]:
-    """The single numbers in what an evaluation returned, by their paths; '' for one that is returned alone."""
+    """The single numbers in what an evaluation returned, by their paths.
+
+    '' for one that is returned alone.
+    """
     found = {}
     for path, leaf in leaves(value, session.adapter.is_tensor):
         try:
@@ -211,7 +217,9 @@ def local_metric(session: "Session", model: Any, split: str, most: int) -> Optio
 
 
 def joined(session: "Session", trees: List[Any]) -> Any:
-    """Several trees as one, tensors joined along their first axis; what cannot be joined is the first tree's.
+    """Several trees as one, tensors joined along their first axis.
+
+    What cannot be joined is the first tree's.
 
     Raises:
         UsageError: tensors of shapes that do not fit.

@@ -16,13 +16,16 @@ from paralign.worker.stateful import is_stateful
 
 
 class Functions(Dict[str, Callable[..., Any]]):
-    """A side's functions by name; ``others`` are the names of what else its module defines and nothing calls."""
+    """A side's functions by name.
+
+    ``others`` are the names of what else its module defines and nothing calls.
+    """
 
     others: List[str] = []  # noqa: RUF012 - replaced, never changed
 
 
 def load(module: str, root: str) -> Functions:
-    """Import a side's module and return those functions of ``registry.SIGNATURES`` that it has.
+    """Import a side's module; gives those functions of ``registry.SIGNATURES`` that it has.
 
     A module below ``root`` is imported by its dotted name, so that its relative imports work; any other by its path. ``root``
     and the module's own folder lead ``sys.path``.
@@ -67,7 +70,7 @@ def _is_own(value: Any, module: Any) -> bool:
 
 
 def import_file(path: str, root: str) -> Any:
-    """Import a Python file: by its dotted name below ``root`` where that leads to it, else by its path.
+    """Import a Python file by its dotted name below ``root``, else by its path.
 
     A name that one of Python's own modules bears (``types.py``, ``json.py``) leads elsewhere.
     """
@@ -83,7 +86,10 @@ def import_file(path: str, root: str) -> Any:
 
 
 def _is_pythons_own(name: str, folders: Tuple[str, ...]) -> bool:
-    """Whether Python itself has a module of this name; it is then imported, so that frameworks which need it do not get the side's."""
+    """Whether Python itself has a module of this name.
+
+    It is then imported, so that frameworks which need it do not get the side's.
+    """
     if name in sys.builtin_module_names:
         return True
     pythons = [os.path.realpath(sysconfig.get_paths()[kind]) for kind in ("stdlib", "platstdlib")]
@@ -102,7 +108,7 @@ def _is_pythons_own(name: str, folders: Tuple[str, ...]) -> bool:
 
 
 def _lies_in(file: str, folders: List[str]) -> bool:
-    """Whether a file is one of the standard library's; what is installed lies in folders of its own below it."""
+    """Whether a file is the standard library's; what is installed lies in other folders."""
     real = os.path.realpath(file)
     return any(real.startswith(folder + os.sep) for folder in folders) and not (
         {"site-packages", "dist-packages"} & set(real.split(os.sep))

@@ -1,4 +1,4 @@
-"""What a framework offers: one line a callable with its signature, by inspection, nothing called.
+"""What a framework offers, by inspection: one line a callable with its signature.
 
 Run by itself in a side's interpreter: ``python signatures.py paddle paddle.nn …`` prints ``# paddle 3.3.1`` and then lines such as
 ``paddle.nn.Linear(in_features, out_features, weight_attr=None)``. Where a builtin tells no signature, the first line of its
@@ -133,7 +133,10 @@ def _documented(value: Any, name: str) -> str:
 
 
 def _accepted(value: Any) -> str:
-    """Keywords that decorators of a callable accept beside its signature, and ``*`` where one gathers several arguments into a list."""
+    """Keywords that decorators of a callable accept beside its signature.
+
+    ``*`` is among them where one gathers several arguments into a list.
+    """
     found: Set[str] = set()
     if "generated" in str(getattr(value, "__module__", "")) and not getattr(value, "__wrapped__", None):
         found.update(_BUILTIN)
@@ -169,7 +172,10 @@ def _of_wrapper(wrapper: Any) -> Iterator[str]:
 
 
 def _first_signature(text: str, name: str) -> Optional[str]:
-    """The longest of the signatures that a documentation begins with: overloads are listed one below another."""
+    """The longest of the signatures that a documentation begins with.
+
+    Overloads are listed one below another.
+    """
     best = None
     for start in re.finditer(r"(?:^|[\s.])" + re.escape(name) + r"\(", text[:_HEAD]):
         inside = _inside(text, start.end())

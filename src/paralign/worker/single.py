@@ -1,4 +1,4 @@
-"""What one process makes of the ranks' data: each rank's first batch alone, and all of them joined."""
+"""What one process makes of the ranks' first batches, alone and joined."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ GIVEN = "given"
 
 
 def single(session: Session, writer: "CaptureWriter", options: Single, values: "Dict[str, Capture]") -> InOneProcess:
-    """One training step from the same weights on each rank's first batch, and on all of them joined; in float64 and natively.
+    """Take a step from the same weights on each rank's first batch, and on all joined.
+
+    In float64 and natively.
 
     Values: the captures of the ranks,
     ``rank-0`` and so on. Every record has the rank whose batch it comes from, ``JOINED`` for all of them: gradients, parameters' whole
@@ -108,7 +110,10 @@ def _step(
 
 
 def _batch(session: Session, capture: "Capture", run: str) -> Any:
-    """The batch that a rank was given first, as its loader gave it: tensors as tensors, in float64 in that run."""
+    """The batch that a rank was given first, as its loader gave it.
+
+    Tensors as tensors, in float64 in that run.
+    """
     found: Dict[str, Record] = {r.leaf: r for r in capture.select(name="batch")}
     if not found:
         raise UsageError("a rank has recorded no batch", where=session.side)

@@ -1,4 +1,6 @@
-"""A minimal program for a call of PyTorch: small arguments that it accepts are searched, and what the program prints is kept.
+"""A minimal program for a call of PyTorch, and what it prints.
+
+Small arguments that the call accepts are searched.
 
 Run by itself in an interpreter that has the framework: ``python specimen.py torch.erfc "input, *, out=None"`` prints one line of JSON,
 ``{"program": …, "printed": …, "does": …, "version": …, "system": …}``. The program is run twice: numbers that change are left out.
@@ -58,7 +60,9 @@ _TENSORS = (
 
 
 def specimen(name: str, parameters: str, limit: float = LIMIT) -> Dict[str, str]:
-    """A program that calls ``name`` and what it prints; without one, only what is known of the call.
+    """A program that calls ``name`` and what it prints.
+
+    Without one, only what is known of the call.
 
     Args:
         name: the full name of the call.
@@ -118,7 +122,7 @@ def _required(parameters: str) -> Optional[List[str]]:
 
 
 def _programs(name: str, required: Optional[List[str]]) -> Iterator[str]:
-    """Programs to try: of an operation, of a tensor's method, or of a layer, those with the plainest arguments first."""
+    """Programs to try, of an operation, a method or a layer: plainest arguments first."""
     root, _, last = name.rpartition(".")
     top = name.partition(".")[0]
     imports = "".join(f"import {module}\n" for module in dict.fromkeys(("torch", top)))
@@ -149,7 +153,7 @@ def _layers(head: str, name: str, names: List[str]) -> Iterator[str]:
 
 
 def _chosen(tensors: List[str], names: List[str]) -> Iterator[Tuple[Tuple[str, ...], Tuple[str, ...]]]:
-    """Values for tensors and for parameters: every combination, those of the first values first."""
+    """Combinations of values for tensors and parameters, those of the first values first."""
     values = [_TENSORS for _ in tensors] + [_values(name) for name in names]
     most = sum(len(each) - 1 for each in values)
     for total in range(most + 1):

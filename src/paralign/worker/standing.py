@@ -1,4 +1,6 @@
-"""A worker that stands ready: the framework is imported once, and each program is served by a child of its own.
+"""A worker that stands ready.
+
+The framework is imported once, and each program is served by a child of its own.
 
 A line on standard input is the path of a description of a side; a child is forked that serves it, on the same pipes, until an empty line.
 Then this process answers with a line of JSON, ``{"ended": code}``. What a program does to its process ends with the child.

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 def describe(session: Session, writer: CaptureWriter, options: Describe, values: Dict[str, Capture]) -> Description:  # noqa: ARG001 - every task has these
-    """The side's functions, framework, versions and flags; builds no model where the framework is named."""
+    """The side's functions, framework, versions and flags.
+
+    Builds no model where the framework is named.
+    """
     adapter = session.adapter
     return Description(
         functions=sorted(session.functions),
@@ -67,7 +70,7 @@ def weights(session: Session, writer: CaptureWriter, options: Weights, values: D
 
 
 def rebuilt(session: Session, writer: CaptureWriter, options: Rebuilt, values: Dict[str, Capture]) -> Nothing:  # noqa: ARG001 - every task has these
-    """Some tensors of another model that is built after another seed: what differs then was drawn."""
+    """Record some tensors of another model, built after another seed: they were drawn."""
     wanted = set(options.names)
     for entry in session.entries(session.rebuilt(options.seed)):
         if entry.name in wanted and entry.shared is None:
@@ -76,7 +79,7 @@ def rebuilt(session: Session, writer: CaptureWriter, options: Rebuilt, values: D
 
 
 def histories(session: Session) -> Dict[str, TensorHistory]:
-    """Where the values of untrained tensors come from, and the lines that registered them, by the tensors' names."""
+    """Where the values of untrained tensors come from, and the lines that registered them."""
     modules = dict(session.adapter.modules(session.model))
     found = {}
     for entry in session.entries():
@@ -103,13 +106,13 @@ def _origin(session: Session, entry: Entry, place: Tuple[int, str]) -> str:
 
 
 def equal(one: Typed, other: Typed) -> bool:
-    """Whether two values are the same, element by element, whatever their types; NaN is equal to NaN."""
+    """Whether two values are the same element by element, of any type; NaN equals NaN."""
     first, second = widen(one), widen(other)
     return first.shape == second.shape and bool(np.array_equal(first, second, equal_nan=first.dtype.kind in "fc"))
 
 
 def load(session: Session, writer: CaptureWriter, options: Load, values: Dict[str, Capture]) -> Entries:
-    """Load recorded values by the names of this side's state, then record the whole state as it now is."""
+    """Load recorded values by the names of this side's state, then record the whole state."""
     given = values["state"]
     session.adapter.load_state(session.model, {r.name: given.value(r) for r in given.records if r.location is not None})
     if not options.record:

@@ -1,4 +1,7 @@
-"""Metrics that keep a state, used as functions: torchmetrics' (update, compute, reset) and Paddle's (compute, update, accumulate)."""
+"""Metrics that keep a state, used as functions.
+
+torchmetrics' have update, compute, reset; Paddle's compute, update, accumulate.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ def is_stateful(value: Any) -> bool:
 
 
 def instance(metric: Any) -> Any:
-    """The stateful metric behind a side's ``metric``: itself, one of its class, what the function makes; None for a plain function."""
+    """The stateful metric behind a side's ``metric``; None for a plain function.
+
+    Itself, one of its class, or what the function makes.
+    """
     if inspect.isclass(metric):
         return metric() if is_stateful(metric) else None
     if is_stateful(metric):
@@ -43,7 +49,10 @@ def _needs_arguments(function: Any) -> bool:
 
 
 def function_of(session: "Session") -> Callable[[Any, Any], Any]:
-    """The side's metric as a function of outputs and labels; a stateful one is reset before each use."""
+    """The side's metric as a function of outputs and labels.
+
+    A stateful one is reset before each use.
+    """
     metric = session.function("metric")
     kept = instance(metric)
     if kept is None:
@@ -52,7 +61,10 @@ def function_of(session: "Session") -> Callable[[Any, Any], Any]:
 
 
 def running(session: "Session", batches: Iterable[Tuple[Any, Any]]) -> Optional[Any]:
-    """What a stateful metric gives after all batches, each taken in once; None for a plain function."""
+    """What a stateful metric gives after all batches, each taken in once.
+
+    None for a plain function.
+    """
     kept = instance(session.function("metric"))
     return None if kept is None else over(session, kept, batches)
 

@@ -177,7 +177,7 @@ class StepRecorder(OperationRecorder):
         return super().after(replace(operation, kind=parts.kind))
 
     def _rule_line(self) -> Tuple[str, ...]:
-        """The line of the optimizer's own source that runs, for what no line of the user's has called."""
+        """The line of the optimizer's own source that runs, where no user's line has called."""
         frame: Optional[FrameType] = sys._getframe(1)  # noqa: SLF001 - as the adapters find lines
         while frame is not None and frame.f_code.co_filename not in self._sources_of_rule:
             frame = frame.f_back
@@ -195,7 +195,10 @@ class StepRecorder(OperationRecorder):
         return self._lookup(tensor) is None and bool(self._gradients[1]) and self.adapter.storage(tensor) in self._gradients[1]
 
     def _is_others(self, inputs: List[Any]) -> bool:
-        """Whether an operation is about parameters that are not watched: what is watched may scale it, no more."""
+        """Whether an operation is about parameters that are not watched.
+
+        What is watched may scale it, no more.
+        """
         aside = [self._is_aside(tensor) for tensor in inputs]
         if not any(aside):
             return False
@@ -225,7 +228,10 @@ class StepRecorder(OperationRecorder):
         return record
 
     def _fingerprint(self, tensor: Any, known: "Optional[_Value]", kind: str, dtype: str = "") -> Tuple[Optional[str], Any, Optional[str]]:
-        """The digest of a value, or of its difference from the parameter that it is near; no sketch, as layouts may differ."""
+        """The digest of a value, or of its difference from the parameter that it is near.
+
+        There is no sketch, as layouts may differ.
+        """
         if known is not None and kind in ("view", "copy"):
             return known.digest, None, known.rest
         for anchor in self._anchors:
@@ -251,7 +257,7 @@ class StepRecorder(OperationRecorder):
 
 
 def sources_of(cls: type) -> Set[str]:
-    """The files that define a class and those it derives from, the common base of optimizers left out."""
+    """The files of a class and its bases, without the common base of optimizers."""
     own = [c for c in cls.__mro__[:-1] if c.__name__ != "Optimizer"]
     return {file for c in own if (file := getattr(sys.modules.get(c.__module__), "__file__", None))}
 

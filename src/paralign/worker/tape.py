@@ -1,4 +1,4 @@
-"""The random numbers that a sample is made with: recorded on one side, put in place of those of the other."""
+"""The random numbers of a sample, recorded on one side and given to the other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 class Draw(NamedTuple):
-    """What one call drew: the kind, the span of whole numbers and permutations (else 0), and canonical values in order."""
+    """What one call drew.
+
+    The kind, the span of whole numbers and permutations (else 0), and canonical values in order.
+    """
 
     kind: Kind
     span: int
@@ -25,7 +28,9 @@ class Draw(NamedTuple):
 
 
 class Tape:
-    """Records the draws of this process, or replaces them by those of another; one sample at a time.
+    """Record the draws of this process, or replace them by those of another.
+
+    One sample at a time.
 
     ``misfit`` says where what was asked for is not what was drawn there: from then on the side draws its own.
     """
@@ -98,7 +103,10 @@ class Tape:
         return self._like(made, array)
 
     def _like(self, made: Any, array: Any) -> Any:
-        """Values in the form in which the function gave them: a number, an array, a tensor (the same one where it was filled in place)."""
+        """Values in the form in which the function gave them: a number, an array, a tensor.
+
+        The tensor is the same one where it was filled in place.
+        """
         adapter = self._session.adapter
         if isinstance(made, np.ndarray):
             return array.astype(made.dtype)
@@ -111,7 +119,10 @@ class Tape:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Calls of all known functions go through this inside; on leaving, every name is bound to what it was."""
+        """Have calls of all known functions go through this inside.
+
+        On leaving, every name is bound to what it was.
+        """
         before: List[Tuple[Any, str, Any]] = []
         try:
             for function in [*FUNCTIONS[""], *FUNCTIONS.get(self._session.adapter.name, ())]:
@@ -155,7 +166,10 @@ def _owner(path: str) -> Any:
 
 
 def _holders(original: Any, name: str) -> List[Any]:
-    """Modules of the user's that have bound the function by its own name (``from random import random``)."""
+    """The user's modules that have bound a function by its own name.
+
+    As ``from random import random`` does.
+    """
     found = []
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)

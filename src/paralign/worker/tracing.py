@@ -1,4 +1,4 @@
-"""The way of one sample: every value that the user's own lines and composed transforms make of it.
+"""The way of one sample through the user's own lines and composed transforms.
 
 Python's trace function is set for this thread and put back on leaving. Watched are frames of the user's own files, and frames of
 any file that go through a list of callables, as a composition of transforms does. After each line, values that are new or have changed
@@ -56,7 +56,10 @@ Convert = Callable[[Any], "Optional[Typed]"]
 
 
 class Step(NamedTuple):
-    """One value and the line that made it; ``inputs`` are numbers of earlier steps that the line read."""
+    """One value and the line that made it.
+
+    ``inputs`` are numbers of earlier steps that the line read.
+    """
 
     number: int
     value: "Typed"
@@ -68,7 +71,10 @@ class Step(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """A statement: its first line, the names that it reads (``self x`` for an attribute), the attributes of ``self`` that it sets."""
+    """A statement.
+
+    Its first line, the names that it reads (``self x`` for an attribute), the attributes of ``self`` that it sets.
+    """
 
     line: int
     reads: Set[str]
@@ -76,7 +82,9 @@ class Statement(NamedTuple):
 
 
 class _Frame:
-    """What is known of a frame under way: the line that runs, the leaves of its locals, and what led to what holds no array.
+    """What is known of a frame under way.
+
+    The line that runs, the leaves of its locals, and what led to what holds no array.
 
     ``origin`` are the steps that the line which called it has read, ``called`` those that frames below have returned to its line.
     """
@@ -131,7 +139,10 @@ class Tracer:
             self._frames.clear()
 
     def _step(self, value: Any, mark: int) -> Optional[int]:
-        """The number of the step that made an object as it now is; numbers of Python are no objects of their own."""
+        """The number of the step that made an object as it now is.
+
+        Numbers of Python are no objects of their own.
+        """
         known = self._seen.get(id(value))
         return known[1] if known is not None and known[0] is value and known[2] == mark else None
 
@@ -259,7 +270,7 @@ class Tracer:
         return number
 
     def _read(self, frame: "FrameType", state: _Frame) -> Set[int]:
-        """The steps that made what the line under way reads, directly or through what holds no array."""
+        """The steps that made what the line reads, directly or through what holds no array."""
         reads = self._statement(frame.f_code, state.line).reads
         found = set(state.called) | self._outside(frame, reads)
         for path, (number, _) in state.known.items():
@@ -282,7 +293,7 @@ class Tracer:
     # -- what frames are -------------------------------------------------------------------------------------------------------
 
     def _composed(self, frame: "FrameType") -> List[Any]:
-        """The callables of a list that a frame was given, as an argument or by its object; empty where it has none."""
+        """The callables in a list that a frame or its object was given; empty without one."""
         code = frame.f_code
         if not code.co_argcount or (code.co_name.startswith("__") and code.co_name != "__call__"):
             return []
@@ -317,7 +328,10 @@ class Tracer:
         return {f"self {name}": held[name] for name in stores if name in held}
 
     def _outside(self, frame: "FrameType", reads: Set[str]) -> Set[int]:
-        """Steps that made what a line reads of ``self`` and of its module; constants of a module become steps here."""
+        """The steps that made what a line reads of ``self`` and of its module.
+
+        Constants of a module become steps here.
+        """
         found: Set[int] = set()
         held = _attributes(frame)
         for name in reads:
@@ -365,7 +379,7 @@ def _plain(leaf: Any) -> bool:
 
 
 def _leaves(values: Any, path: str = "", depth: int = 0) -> Iterator[Tuple[str, Any]]:
-    """Path and value of everything in some containers that is no container itself; lists of numbers count as values."""
+    """Path and value of what is in containers and is none; lists of numbers are values."""
     if isinstance(values, dict):
         items = list(values.items())[: None if depth == 0 else ENTRIES]
     elif isinstance(values, (list, tuple)) and not _whole(values):

@@ -50,7 +50,10 @@ def train(session: "Session", writer: "CaptureWriter", options: Train, values: "
 
 
 def _run(session: "Session", log: WatchedLog) -> "Tuple[str, str]":
-    """The side's training with a log; kind and why it was stopped, '' where it came to its end."""
+    """The side's training with a log.
+
+    Kind and why it was stopped, '' where it came to its end.
+    """
     session.adapter.seed(log.seed)
     try:
         with names_anew(session) if log.orders.interrupt else nullcontext():
@@ -65,7 +68,10 @@ def _run(session: "Session", log: WatchedLog) -> "Tuple[str, str]":
 def _resumed(
     session: "Session", writer: "CaptureWriter", options: Train, values: "Dict[str, Capture]", first: WatchedLog
 ) -> "Tuple[WatchedLog, Tuple[str, str]]":
-    """A second training that goes on from the first one's checkpoint, as a new program does; its log has the steps of both."""
+    """A second training that goes on from the first one's checkpoint, as a new program does.
+
+    Its log has the steps of both.
+    """
     made = len(first.steps)
     orders = replace(options, steps=None if options.steps is None else options.steps - made)
     own = {name: value for name, value in values.items() if name not in ("state", "bounds")}

@@ -47,7 +47,7 @@ def trainer(session: Session) -> Training:
 
 
 def scalar_of(value: Any, known: Any) -> Any:
-    """The scalar that is differentiated: the value itself, the entry ``loss`` of a dict, or the first leaf.
+    """The scalar that is differentiated: the value, the entry ``loss``, or the first leaf.
 
     Raises:
         UsageError: there is no tensor in it.
@@ -118,7 +118,7 @@ def _loss_repeat(session: Session, answer: LossRan, values: Dict[str, Capture]) 
 
 
 def attached(session: Session, writer: CaptureWriter, options: Attached, values: Dict[str, Capture]) -> AttachedOutputs:  # noqa: ARG001 - every task has these
-    """For each tensor of the outputs, whether anything trainable lies behind it in the pass that training makes."""
+    """Tell of each output tensor whether anything trainable lies behind it in training."""
     adapter, known, found = session.adapter, session.adapter.is_tensor, []
     if not isinstance(adapter, Observing):
         return AttachedOutputs(None)
@@ -183,7 +183,7 @@ def _walk(wanted: Ahead) -> Walk:
 
 
 def optimizer_of(session: Session) -> Tuple[Any, Any]:
-    """The optimizer that the user's code builds for the model, and its schedule, which may be None."""
+    """The optimizer that the user's code builds for the model, and its schedule or None."""
     optimizer = session.function("build_optimizer")(session.model)
     build_scheduler = session.functions.get("build_scheduler")
     return optimizer, build_scheduler(optimizer) if build_scheduler else None
@@ -200,7 +200,9 @@ def share(loss: Any, accumulate: int) -> Any:
 
 
 def train(session: Session, given: "List[Tuple[Any, Any]]", steps: int, accumulate: int = 1) -> None:
-    """Train for some steps, in the mode and precision that the model is in; nothing is recorded.
+    """Train for some steps, in the mode and precision that the model is in.
+
+    Nothing is recorded.
 
     Args:
         session: of the side.
@@ -267,7 +269,10 @@ class _Training:
             attempt(partial(self._repeat, part_of(given, 0, self.accumulate), answer), tolerate=True)
 
     def _repeat(self, given: "List[Tuple[Any, Any]]", answer: Stepped) -> None:
-        """Measure how far the first step's gradients are from themselves with another seed, when all steps are done."""
+        """Measure how far the first step's gradients are from themselves with another seed.
+
+        That is done when all steps are.
+        """
         session, adapter = self.session, self.adapter
         precision = session.precisions()
         session.restore(self.state)
@@ -287,7 +292,7 @@ class _Training:
         return {"run": f"{self.run}:{self.mode}", "step": step}
 
     def _say_trained(self) -> None:
-        """Note in the capture that layers were in train mode although the steps are those of eval mode."""
+        """Note in the capture that layers were in train mode in spite of eval mode's steps."""
         modes = self.session.adapter.mode(self.session.model) if self.mode == "eval" else None
         kinds = sorted({type(layer).__name__ for layer, training, *_ in modes or () if training})
         note = f"{', '.join(kinds)} ran in train mode without dropout: the kernels of recurrent layers have no backward pass in eval mode"
@@ -295,7 +300,7 @@ class _Training:
             self.writer.manifest.notes.append(note)
 
     def _one(self, step: int, given: "List[Tuple[Any, Any]]", optimizer: Any) -> "Tuple[int, int]":
-        """Forward and backward of one step; how many random operations it has, and how many of them were given a draw."""
+        """Run forward and backward of one step; gives how many operations draw, and were given."""
         session, fields = self.session, self._fields(step)
         draws = None if self.drawing is None else self.drawing(fields)
         whole: Any = None

@@ -36,7 +36,10 @@ def children(value: Any) -> Optional[List[Tuple[str, Any]]]:
 
 
 def leaves(value: Any, known: Known, path: str = "") -> Iterator[Tuple[str, Any]]:
-    """Path and value of every leaf, depth first; ``known`` says what is a leaf although it may look like a container."""
+    """Path and value of every leaf, depth first.
+
+    ``known`` says what is a leaf although it may look like a container.
+    """
     parts = None if known(value) else children(value)
     if parts is None:
         if value is not None:
@@ -60,7 +63,10 @@ def structure(value: Any, known: Known, path: str = "") -> Structure:
 
 
 def rebuild(shape: Structure, leaf: Callable[[str], Any]) -> Any:
-    """The tree of a structure, with ``leaf(path)`` at each leaf; named tuples and dataclasses come back as dicts."""
+    """The tree of a structure, with ``leaf(path)`` at each leaf.
+
+    Named tuples and dataclasses come back as dicts.
+    """
     if "leaf" in shape:
         return leaf(shape["leaf"])
     if "list" in shape:
@@ -73,7 +79,10 @@ def rebuild(shape: Structure, leaf: Callable[[str], Any]) -> Any:
 
 
 def _holds_array(leaf: Any) -> bool:
-    """Whether numpy can read an object; one that fails when it is asked holds none: it may be half made where its steps are followed."""
+    """Whether numpy can read an object.
+
+    One that fails when it is asked holds no array: it may be half made where its steps are followed.
+    """
     try:
         return hasattr(leaf, "__array__") or hasattr(leaf, "__array_interface__")
     except Exception:  # noqa: BLE001 - a property of the user's, or of a library's, may raise anything
@@ -81,7 +90,9 @@ def _holds_array(leaf: Any) -> bool:
 
 
 def to_value(leaf: Any, adapter: "Adapter") -> "Typed | str":
-    """A leaf as it can be recorded: a tensor, an array, a number, a picture (anything numpy can read), or text.
+    """A leaf as it can be recorded: tensor, array, number, picture, or text.
+
+    A picture is anything that numpy can read.
 
     Raises:
         UnsupportedTensor: an object that holds no array and no text.

@@ -62,7 +62,7 @@ def _steps(
 
 
 def prepared(session: Session, run: str) -> Tuple[Any, Any]:
-    """The model made ready for steps in a run, its optimizer, and its schedule, which may be None."""
+    """The model made ready for steps in a run, its optimizer, and its schedule or None."""
     if run == DOUBLE:
         session.to_double()
     session.adapter.train(session.model, "eval")

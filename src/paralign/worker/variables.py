@@ -1,4 +1,6 @@
-"""Which environment variables a run depended on: those that it read, and those that libraries are known to read by themselves.
+"""Which environment variables a run depended on.
+
+Those that it read, and those that libraries are known to read by themselves.
 
 Values may be secrets, so only digests of them are kept. Compiled code reads the environment unseen: well-known variables
 of arithmetic libraries and of the interpreter count for every run.
@@ -58,7 +60,10 @@ _walk = threading.local()
 
 
 class _Recording(os._Environ):  # type: ignore[type-arg]  # noqa: SLF001 - in Python 3.8 it is no generic class
-    """``os.environ`` as it is, which notes the names that are asked for; ``get``, ``in``, ``pop`` and ``os.getenv`` come here."""
+    """``os.environ`` as it is, which notes the names that are asked for.
+
+    ``get``, ``in``, ``pop`` and ``os.getenv`` come here.
+    """
 
     def __getitem__(self, key: Any) -> Any:
         due: Set[Any] = getattr(_walk, "due", set())

@@ -1,4 +1,7 @@
-"""What ``train(log)`` is given: a log that watches the training, and can put values of the other side in place."""
+"""The log of ``train(log)``, which watches the training.
+
+It can put values of the other side in place.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,10 @@ RATE = "rate"
 
 
 class Stopped(BaseException):
-    """The training is ended from outside; no ``except Exception`` of the user's takes it for a failure."""
+    """The training is ended from outside.
+
+    No ``except Exception`` of the user's takes it for a failure.
+    """
 
     def __init__(self, kind: str, why: str) -> None:
         super().__init__(why)
@@ -60,7 +66,10 @@ class Stopped(BaseException):
 
 @dataclass
 class Step:
-    """One step: where it stands, what the log was told, the rates that the optimizers had, and norms of the parameters after it."""
+    """One step of a training.
+
+    Where it stands, what the log was told, the rates that the optimizers had, and norms of the parameters after it.
+    """
 
     epoch: int
     number: int
@@ -117,7 +126,10 @@ class WatchedLog(TrainLog):
     # -- what the user calls ------------------------------------------------------------------------------------------------
 
     def model(self, model: Any) -> Any:
-        """The model that is trained; gives it back, on the side's device and with the initial weights that this run is to have."""
+        """Take the model that is trained; gives it back.
+
+        It is then on the side's device, with the initial weights that this run is to have.
+        """
         session = self._session
         if not session.adapter.is_model(model):
             raise UsageError(f"log.model() takes the model, not a {type(model).__name__}", hint="model = log.model(build_model())")
@@ -139,13 +151,16 @@ class WatchedLog(TrainLog):
         return model
 
     def optimizer(self, optimizer: Any, scheduler: Any = None) -> Any:  # noqa: ARG002 - as the user's loop has it
-        """An optimizer of the training, whose rates are then recorded before every step; gives it back."""
+        """Take an optimizer of the training, and record its rates before every step."""
         self.optimizers.append(optimizer)
         self.lines.setdefault("optimizer", caller())
         return optimizer
 
     def batches(self, loader: Iterable[Any], epoch: int) -> Iterator[Tuple[int, Any]]:
-        """The batches of a loader with their numbers; or those of the other training in their place."""
+        """The batches of a loader with their numbers.
+
+        Or those of the other training in their place.
+        """
         source = loader if self.given is None else self.given.batches(loader, epoch)
         for number, batch in super().batches(source, epoch):
             self._own += self._timing(self._begin, batch, epoch, number)
@@ -304,7 +319,7 @@ class WatchedLog(TrainLog):
             self._writer.add(entry.name, value, role=entry.role, run=run, step=step, op=entry.kind)
 
     def grown(self) -> "Optional[str]":
-        """The parameter that has grown most since the start, one that is not finite before all others."""
+        """The parameter that has grown most since the start; one that is not finite comes first."""
         with np.errstate(all="ignore"):
             sizes = {
                 name: _norm([value]) / max(_norm([self.first[name]]), 1e-6) for name, value in self._before.items() if name in self.first
@@ -321,7 +336,10 @@ class WatchedLog(TrainLog):
         self._stack.close()
 
     def moves(self) -> Dict[str, float]:
-        """How far each parameter has moved from its start, as a share of its size; 0 where it is the same bit for bit."""
+        """How far each parameter has moved from its start, as a share of its size.
+
+        0 where it is the same bit for bit.
+        """
         found = {}
         for entry in self.entries():
             if entry.name in self.first:
@@ -362,7 +380,10 @@ def _by_step(capture: "Optional[Capture]") -> Dict[int, Dict[str, Typed]]:
 
 
 def _band(given: "Dict[str, Capture]") -> "Optional[Band]":
-    """The band of the trainings that are given; None without any, or where they have no figure in common."""
+    """The band of the trainings that are given.
+
+    None without any, or where they have no figure in common.
+    """
     captures = [capture for name, capture in given.items() if name.startswith("band ")]
     return Band.of_rows([_rows(capture) for capture in captures]) if captures else None
 

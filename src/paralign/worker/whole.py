@@ -1,4 +1,6 @@
-"""All samples of a data set, as fingerprints: what tells whether two samples are equal, and about how far apart they are.
+"""All samples of a data set, as fingerprints.
+
+They tell whether two samples are equal, and about how far apart they are.
 
 A fingerprint has a hash of the values, whatever their element type, and figures: the first element, the norm, and a short sketch
 (:mod:`paralign.capture.sketch`) folded to ``BINS`` numbers, from which the distance of two tensors follows within a fifth.
@@ -49,7 +51,9 @@ _FOLD = np.arange(SIZE) % BINS
 
 
 def order(length: int, seconds: float, until: float = PATIENCE) -> "Iterable[int]":
-    """In which order samples are read: from the first where all can be, else spread over the whole set, on both sides alike.
+    """In which order samples are read, on both sides alike.
+
+    From the first where all can be, else spread over the whole set.
 
     Args:
         length: of the data set.
@@ -97,7 +101,10 @@ class Fingerprints:
         self.failed[str(index)] = f"{type(error).__name__}: {error}"
 
     def write(self, writer: CaptureWriter, name: str, total: Optional[int]) -> ReadThrough:
-        """Record ``<name>.numbers`` (index, hash, hash of the form) and ``<name>.figures`` of every leaf; ``total``: how many there are."""
+        """Record the fingerprints of every leaf; ``total``: how many samples there are.
+
+        ``<name>.numbers`` (index, hash, hash of the form) and ``<name>.figures``.
+        """
         for path, numbers in self._numbers.items():
             writer.add(f"{name}.numbers", np.array(numbers, np.int64), leaf=path, role="state", attrs={"dtype": self._dtypes[path]})
             writer.add(f"{name}.figures", np.array(self._figures[path], np.float64), leaf=path, role="state")
@@ -105,7 +112,9 @@ class Fingerprints:
 
 
 def fingerprint(value: Any) -> Tuple[int, int, Any]:
-    """Hash of the values, hash of the form (shape without axes of length 1, places that are not finite), and figures.
+    """Hash of the values, hash of the form, and figures.
+
+    The form is the shape without axes of length 1, and the places that are not finite.
 
     ``value`` is a text or a :class:`~paralign.dtypes.Typed`.
     """
@@ -131,7 +140,9 @@ def fingerprint(value: Any) -> Tuple[int, int, Any]:
 
 
 def canonical(value: Typed) -> Any:
-    """The values in the narrowest of few types that holds them: equal values have equal bytes, whatever type they came in.
+    """The values in the narrowest of few types that holds them.
+
+    Equal values have equal bytes, whatever type they came in.
 
     Whole numbers become uint8, int64 or uint64, floating ones float32 or float64.
     """
@@ -152,7 +163,10 @@ def canonical(value: Typed) -> Any:
 
 
 def _norm(finite: Any) -> float:
-    """The root of the sum of squares; in float32 where that does not overflow: it scales tolerances, no more."""
+    """The root of the sum of squares, in float32 where that does not overflow.
+
+    It scales tolerances, no more.
+    """
     flat = finite.reshape(-1)
     if flat.dtype == np.float32:
         square = float(np.dot(flat, flat))
@@ -168,7 +182,9 @@ def _hash(data: Any) -> int:
 
 
 def read(session: Session, dataset: Any, seconds: float, *, until: float = PATIENCE, most: Optional[int] = None) -> Fingerprints:
-    """The fingerprints of a data set with an index, as many as time allows; every sample is read with the same seed.
+    """Fingerprint a data set with an index, as many samples as time allows.
+
+    Every sample is read with the same seed.
 
     Args:
         session: of the side.
@@ -193,7 +209,9 @@ def read(session: Session, dataset: Any, seconds: float, *, until: float = PATIE
 
 
 def rows(session: Session, batch: Any) -> "Optional[List[Tuple[int, int, Any]]]":
-    """Fingerprints of the samples that a batch was put together of; None where its arrays do not share their first axis.
+    """Fingerprints of the samples that a batch was put together of.
+
+    None where its arrays do not share their first axis.
 
     The figures of a row's leaves stand one after the other.
     """
@@ -217,7 +235,7 @@ def rows(session: Session, batch: Any) -> "Optional[List[Tuple[int, int, Any]]]"
 
 
 def record_rows(session: Session, writer: CaptureWriter, batches: Iterable[Any], *, until: float) -> Rows:
-    """Record what a loader's batches hold as ``rows.numbers`` and ``rows.figures``, whatever its order."""
+    """Record what a loader's batches hold, as ``rows.numbers`` and ``rows.figures``."""
     numbers: List[Tuple[int, int, int]] = []
     figures: List[Any] = []
     began = time.perf_counter()
@@ -236,7 +254,10 @@ def record_rows(session: Session, writer: CaptureWriter, batches: Iterable[Any],
 
 
 def followed(found: Fingerprints, samples: Iterator[Any], *, until: float = ENDLESS, most: Optional[int] = None) -> bool:
-    """Take in what an iterator still gives, up to ``most`` samples in all; whether it ended in time."""
+    """Take in what an iterator still gives, up to ``most`` samples in all.
+
+    Whether it ended in time.
+    """
     began = time.perf_counter()
     limit = MOST if most is None else min(most, MOST)
     for sample in samples:

@@ -23,7 +23,9 @@ _STDLIB = os.path.dirname(os.__file__) + os.sep
 
 
 class Writes:
-    """Listens from its construction on: an audit hook cannot be removed, so there is one a process.
+    """Listen for files written, from construction on.
+
+    An audit hook cannot be removed, so there is one a process.
 
     Args:
         ignore: folders whose files are not told of.
@@ -54,7 +56,10 @@ class Writes:
             self.seen[path] = line
 
     def _line(self) -> Optional[str]:
-        """The user's line that asked for the file; None where a package writes it while it is imported, as its caches are."""
+        """The user's line that asked for the file.
+
+        None where a package writes it while it is imported, as its caches are.
+        """
         frame: Any = sys._getframe(1)  # noqa: SLF001 - there is no other way to the caller's line
         while frame is not None:
             file = frame.f_code.co_filename
@@ -81,7 +86,9 @@ def _writes(mode: Any, flags: Any) -> bool:
 
 
 class Printed:
-    """Stands before a stream and keeps the first lines that the user's own code writes to it; all else is the stream's.
+    """A stream that keeps the first lines that the user's own code writes to it.
+
+    All else is the stream's.
 
     Args:
         stream: where everything goes.
@@ -105,7 +112,10 @@ class Printed:
         return written
 
     def _asked_by_user(self) -> bool:
-        """Whether the first caller outside of Python's own library is the user's code; a warning is no line of a log."""
+        """Whether the first caller outside of Python's own library is the user's code.
+
+        A warning is no line of a log.
+        """
         frame: Any = sys._getframe(2)  # noqa: SLF001 - as above
         while frame is not None and _is_pythons(frame.f_code.co_filename):
             if frame.f_code.co_filename == warnings.__file__:
@@ -139,7 +149,10 @@ def files_below(folder: str) -> Dict[str, int]:
 
 
 def forget_files(folder: str) -> None:
-    """Delete the files that were saved into a folder of ours for trial, and the folder; links are not followed."""
+    """Delete a folder of ours, and the files that were saved into it for trial.
+
+    Links are not followed.
+    """
     for place, folders, names in os.walk(folder, topdown=False):
         for name in names:
             os.unlink(os.path.join(place, name))

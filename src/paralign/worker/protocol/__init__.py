@@ -1,4 +1,7 @@
-"""The tasks that paralign gives to a side, with their options and answers, as they pass between processes."""
+"""The tasks that paralign gives to a side, as they pass between processes.
+
+With their options and answers.
+"""
 
 from paralign.worker.protocol.data_tasks import (
     Batch,

@@ -10,7 +10,10 @@ from paralign.worker.protocol.task import Nothing, Task
 
 @dataclass
 class ReadThrough:
-    """Samples or batches that were read: how many, why some failed (index -> reason), and how many there are, None for unknown."""
+    """Samples or batches that were read.
+
+    How many, why some failed (index -> reason), and how many there are, None for unknown.
+    """
 
     count: int
     failed: Dict[str, str]
@@ -19,7 +22,10 @@ class ReadThrough:
 
 @dataclass
 class Rows:
-    """The samples of a loader's batches: how many, whether all batches were read, and whether they could be taken apart."""
+    """The samples of a loader's batches.
+
+    How many, whether all batches were read, and whether they could be taken apart.
+    """
 
     count: int
     ended: bool
@@ -28,7 +34,10 @@ class Rows:
 
 @dataclass
 class EpochsDrawn:
-    """What a sampler gave: whether whole epochs, whether they can be numbered, and the data set's length."""
+    """What a sampler gave.
+
+    Whether whole epochs, whether they can be numbered, and the data set's length.
+    """
 
     whole: bool
     set_epoch: bool
@@ -100,7 +109,10 @@ class Samples(Task[Nothing], task="samples"):
 
 @dataclass
 class Regrouped:
-    """Whether the loader could be given batches of indices (``made``), and what it makes of them changes with the seed (``random``)."""
+    """Whether the loader could be given batches of indices (``made``).
+
+    ``random``: what it makes of them changes with the seed.
+    """
 
     made: bool = False
     random: bool = False
@@ -108,7 +120,10 @@ class Regrouped:
 
 @dataclass(frozen=True)
 class Groups(Task[Regrouped], task="groups"):
-    """Record what the split's loader makes of these samples, batch by batch, in place of those that its sampler gives."""
+    """Record what the split's loader makes of these samples, batch by batch.
+
+    They take the place of those that its sampler gives.
+    """
 
     split: str
     groups: List[List[int]]
@@ -116,7 +131,10 @@ class Groups(Task[Regrouped], task="groups"):
 
 @dataclass
 class Redrawn:
-    """Sample -> how often it drew; sample -> where its draws are not those of the other side; sample -> why it cannot be read."""
+    """What samples drew again.
+
+    Sample -> how often it drew; sample -> where its draws are not those of the other side; sample -> why it cannot be read.
+    """
 
     draws: Dict[str, int] = field(default_factory=dict)
     misfits: Dict[str, str] = field(default_factory=dict)
@@ -125,7 +143,9 @@ class Redrawn:
 
 @dataclass(frozen=True)
 class Replayed(Task[Redrawn], task="replayed"):
-    """Samples with what was drawn for them; or, of ``times`` draws of each within ``patience`` for all, figures.
+    """Read samples with what was drawn for them, or give figures of many draws.
+
+    ``times`` draws are made of each, within ``patience`` for all.
 
     With ``every``, fingerprints and draws of all samples beside them, up to ``most`` and within ``patience``.
     """
@@ -140,7 +160,10 @@ class Replayed(Task[Redrawn], task="replayed"):
 
 @dataclass(frozen=True)
 class Collated(Task[Redrawn], task="collated"):
-    """Batches of given samples, put together by the loader's ``collate_fn``, with what was drawn for each."""
+    """Put given samples together by the loader's ``collate_fn``.
+
+    What was drawn for each is put in place.
+    """
 
     split: str
     batches: List[List[int]]
@@ -165,7 +188,9 @@ class SampleTraced:
 
 @dataclass(frozen=True)
 class Trace(Task[SampleTraced], task="trace"):
-    """Trace one sample of the ``dataset``, or one batch of a ``loader`` without one, under each seed.
+    """Trace one sample of the ``dataset`` under each seed.
+
+    Without a data set, one batch of a ``loader``.
 
     ``scan``: of how many samples digests are recorded. ``draws``: the sample is drawn as by :class:`Replayed`; what is drawn is recorded,
     or, where the other side's trace is given as ``draws``, replaced by what that has drawn.
@@ -188,7 +213,10 @@ class Batch(Task[Nothing], task="batch"):
 
 @dataclass
 class Fed:
-    """How many batches there were, and how inputs and labels lie in one (:func:`paralign.worker.feed.joined`)."""
+    """How many batches there were, and how inputs and labels lie in one.
+
+    See :func:`paralign.worker.feed.joined`.
+    """
 
     batches: int
     form: Dict[str, str]

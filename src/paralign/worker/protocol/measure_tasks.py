@@ -36,7 +36,10 @@ class LocalMetric:
 
 @dataclass
 class InOneProcess(Ran):
-    """Losses by run and rank; without a launcher: the rates, the share of the samples, the metrics."""
+    """The answer of the task ``single``.
+
+    Losses by run and rank; without a launcher: the rates, the share of the samples, the metrics.
+    """
 
     losses: Dict[str, Dict[str, Optional[float]]] = field(default_factory=dict)
     rates: List[float] = field(default_factory=list)
@@ -47,7 +50,10 @@ class InOneProcess(Ran):
 
 @dataclass(frozen=True)
 class Single(Task[InOneProcess], task="single"):
-    """A step on each rank's first batch, and on all joined; ``most`` batches of the split ``evaluation`` for the metric."""
+    """Take a step on each rank's first batch, and on all joined.
+
+    ``most`` batches of the split ``evaluation`` are for the metric.
+    """
 
     split: str
     evaluation: str
@@ -117,7 +123,10 @@ class Ranked(Task[RankTold], task="distributed"):
 
 @dataclass
 class MemoryWatched:
-    """Containers, lines and graphs that grow (:mod:`paralign.worker.memory`), over how many steps."""
+    """The containers, lines and graphs that grow, over how many steps.
+
+    See :mod:`paralign.worker.memory`.
+    """
 
     containers: List[Dict[str, Any]]
     lines: List[Dict[str, Any]]
@@ -143,7 +152,10 @@ class Memory(Task[MemoryWatched], task="memory"):
 
 @dataclass
 class LoaderTimed:
-    """Seconds a batch with so many workers: of the first, of those behind it, and their spread; None where there were too few."""
+    """Seconds a batch with so many workers.
+
+    Of the first, of those behind it, and their spread; None where there were too few.
+    """
 
     workers: Optional[int]
     batches: int
@@ -154,7 +166,10 @@ class LoaderTimed:
 
 @dataclass
 class Padding:
-    """The share of padding in a leaf, the share that sorted rows would have, the number that pads, and how many batches were seen."""
+    """Padding in a leaf.
+
+    Its share, the share that sorted rows would have, the number that pads, and how many batches were seen.
+    """
 
     leaf: str
     share: float
@@ -165,7 +180,10 @@ class Padding:
 
 @dataclass
 class LoaderTold:
-    """How fast a loader is: with its ``own`` workers and others, why some failed; seconds of a training step; padding."""
+    """How fast a loader is, with its ``own`` workers and others.
+
+    Why some failed; seconds of a training step; padding.
+    """
 
     own: Optional[int]
     cores: int

@@ -1,4 +1,7 @@
-"""What passes between paralign and its workers besides tasks: who a worker is, what it is asked, and how that ended."""
+"""What passes between paralign and its workers besides tasks.
+
+Who a worker is, what it is asked, and how that ended.
+"""
 
 from __future__ import annotations
 
@@ -113,7 +116,10 @@ class RankReply:
 
 @dataclass(frozen=True)
 class RankEnd:
-    """How a rank's process ended, as the system told: code or signal (0 for none), whether that was ordered, when."""
+    """How a rank's process ended, as the system told.
+
+    Code or signal (0 for none), whether that was ordered, when.
+    """
 
     code: int
     signal: int

@@ -10,7 +10,10 @@ from paralign.worker.protocol.task import Task
 
 @dataclass
 class Evaluated:
-    """Batches that were run through the model; whether they came from a ``loader``, and how many that has, where it tells."""
+    """Batches that were run through the model.
+
+    Whether they came from a ``loader``, and how many that has, where it tells.
+    """
 
     batches: int
     loader: bool = False
@@ -19,7 +22,10 @@ class Evaluated:
 
 @dataclass(frozen=True)
 class Evaluate(Task[Evaluated], task="evaluate"):
-    """Record the model's outputs and the labels of the first ``batches`` and the last; ``most``: batches that are looked at."""
+    """Record the model's outputs and the labels of the first ``batches`` and the last.
+
+    ``most``: batches that are looked at.
+    """
 
     split: str
     batches: int
@@ -28,7 +34,10 @@ class Evaluate(Task[Evaluated], task="evaluate"):
 
 @dataclass
 class MetricTaken:
-    """``batches`` of the metric, whether it has a state; run -> why there is no such noise; point -> how the metric ``failed`` there."""
+    """What came of a metric on ``batches``, and whether it has a state.
+
+    Run -> why there is no such noise; point -> how the metric ``failed`` there.
+    """
 
     batches: int = 0
     stateful: bool = False
@@ -38,7 +47,9 @@ class MetricTaken:
 
 @dataclass(frozen=True)
 class Metric(Task[MetricTaken], task="metric"):
-    """The side's metric on the reference's outputs; or, for ``noise``, how far rounding moves it.
+    """The side's metric on the reference's outputs.
+
+    Or, for ``noise``, how far rounding moves it.
 
     ``tolerant``: a batch on which it raises is left out and told, as long as there is another. ``skip``: points that are left out.
     """
@@ -50,7 +61,10 @@ class Metric(Task[MetricTaken], task="metric"):
 
 @dataclass
 class OwnEvaluated:
-    """Samples and batches; whether these were all, and whether a figure of all was taken; how many batches the loader has."""
+    """Samples and batches of a side's own evaluation.
+
+    Whether these were all, and whether a figure of all was taken; how many batches the loader has.
+    """
 
     samples: int = 0
     batches: int = 0
@@ -78,14 +92,20 @@ class StepsTraced:
 
 @dataclass(frozen=True)
 class MetricSteps(Task[StepsTraced], task="metric_steps"):
-    """Trace the metric on a ``point``: ``batch_<n>``, ``all`` (the batches joined) or ``running`` (one with a state, over them)."""
+    """Trace the metric on a ``point``.
+
+    ``batch_<n>``, ``all`` (the batches joined) or ``running`` (one with a state, over them).
+    """
 
     point: str
 
 
 @dataclass
 class Probed:
-    """Probe -> ``ok``, or why the function refused; probe -> why there is none; real samples of ``rows`` whose best scores are equal."""
+    """What came of probes.
+
+    Probe -> ``ok``, or why the function refused; probe -> why there is none; real samples of ``rows`` whose best scores are equal.
+    """
 
     probes: Dict[str, str] = field(default_factory=dict)
     left_out: Dict[str, str] = field(default_factory=dict)

@@ -102,7 +102,10 @@ class LoweredPlaces:
 
 @dataclass(frozen=True)
 class Lowered(Task[LoweredPlaces], task="lowered"):
-    """Watch the element types of one float64 run of a ``stage``: ``forward``, ``loss`` or ``backward``, there with its ``mode``."""
+    """Watch the element types of one float64 run of a ``stage``.
+
+    ``forward``, ``loss`` or ``backward``, there with its ``mode``.
+    """
 
     stage: str
     mode: str = ""
@@ -123,7 +126,10 @@ class Loss(InRuns[LossRan], task="loss"):
 
 @dataclass
 class AttachedOutputs:
-    """Path -> whether anything trainable lies behind an output; None where the framework cannot tell."""
+    """Path -> whether anything trainable lies behind an output.
+
+    None where the framework cannot tell.
+    """
 
     attached: Optional[List[Tuple[str, bool]]]
 
@@ -177,7 +183,9 @@ class FunctionCalls:
 
 @dataclass(frozen=True)
 class Functions(Task[FunctionCalls], task="functions"):
-    """Record the first ``most`` calls of each of the side's functions ``names``; with the value ``calls``: make those again.
+    """Record the first ``most`` calls of each of the side's functions ``names``.
+
+    With the value ``calls``: make those again.
 
     ``modules``: those whose lines are watched.
     """

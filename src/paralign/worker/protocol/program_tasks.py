@@ -26,7 +26,10 @@ class PartFailed:
 
 @dataclass
 class Inferred:
-    """How many predictions; what came of the export; times of its operators, where they were asked for; parts that raised."""
+    """What came of predictions and of the export.
+
+    How many predictions; times of its operators, where they were asked for; parts that raised.
+    """
 
     predictions: int
     export: str
@@ -36,7 +39,9 @@ class Inferred:
 
 @dataclass(frozen=True)
 class Infer(Task[Inferred], task="infer"):
-    """``predict(path)`` of every path, and the exported program; ``operators``: time its operators.
+    """``predict(path)`` of every path, and the exported program.
+
+    ``operators``: time its operators.
 
     With ``moved``, predictions alone, once for each of these seeds, with weights that rounding moves.
     """
@@ -95,7 +100,10 @@ class PredictionTraced:
 
 @dataclass(frozen=True)
 class Predicted(Task[PredictionTraced], task="predicted"):
-    """Trace one prediction, of ``predict(path)`` or of the program ``script`` in the folder ``root``."""
+    """Trace one prediction.
+
+    It is that of ``predict(path)``, or of the program ``script`` in the folder ``root``.
+    """
 
     path: str
     script: List[str] = field(default_factory=list)

@@ -1,4 +1,7 @@
-"""What a capture's manifest says once of a whole pass, or of a model, besides the task's answer."""
+"""What a capture's manifest says once of a whole pass, or of a model.
+
+It stands besides the task's answer.
+"""
 
 from __future__ import annotations
 
@@ -91,12 +94,17 @@ class TensorHistory:
 
 
 def built_of(capture: Capture) -> Dict[str, List[str]]:
-    """Module -> the lines that constructed it, of a recorded state; nothing where that is not known."""
+    """Module -> the lines that constructed it, of a recorded state.
+
+    Nothing where that is not known.
+    """
     return dict(capture.manifest.settings.get("built", {}))
 
 
 def history_of(capture: Capture) -> Dict[str, TensorHistory]:
-    """Untrained tensor -> where its values come from, of a recorded state; nothing where that is not known.
+    """Untrained tensor -> where its values come from, of a recorded state.
+
+    Nothing where that is not known.
 
     Raises:
         MalformedMessage: what is said of a tensor is malformed.

@@ -47,7 +47,10 @@ class Weights(Task[Entries], task="weights"):
 
 @dataclass(frozen=True)
 class Load(Task[Entries], task="load"):
-    """Load ``state``, and record the whole state as it then is; a new ``attempt`` is never taken from an earlier check."""
+    """Load ``state``, and record the whole state as it then is.
+
+    A new ``attempt`` is never taken from an earlier check.
+    """
 
     record: bool = True
     attempt: str = ""
@@ -55,7 +58,7 @@ class Load(Task[Entries], task="load"):
 
 @dataclass(frozen=True)
 class Rebuilt(Task[Nothing], task="rebuilt"):
-    """Record some tensors of another model, built after another seed: what differs then was drawn."""
+    """Record some tensors of another model, built after another seed: they were drawn."""
 
     names: List[str]
     seed: int
@@ -70,7 +73,10 @@ class Changed:
 
 @dataclass(frozen=True)
 class Changing(Task[Changed], task="changing"):
-    """One pass in train mode, or a training step where there are ``labels``: which of some tensors it changes."""
+    """Find which tensors one pass in train mode changes.
+
+    Where there are ``labels``, a training step is taken instead.
+    """
 
     names: List[str]
 
@@ -108,7 +114,10 @@ class Started:
 
 @dataclass(frozen=True)
 class Initial(Task[Started], task="initial"):
-    """Build the model under so many seeds from ``first`` on; no other is begun after ``patience``."""
+    """Build the model under so many seeds from ``first`` on.
+
+    No other is begun after ``patience``.
+    """
 
     seeds: int
     first: int

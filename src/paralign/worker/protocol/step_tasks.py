@@ -13,7 +13,10 @@ from paralign.worker.protocol.watching_options import Redraw, Watch
 
 @dataclass(frozen=True)
 class Ahead:
-    """How far a schedule is followed without the model: ``count`` steps, one an update or else one an epoch, within ``patience``."""
+    """How far a schedule is followed without the model.
+
+    ``count`` steps, one an update or else one an epoch, within ``patience``.
+    """
 
     count: int
     by_update: bool
@@ -87,7 +90,10 @@ class Backward(InRuns[Stepped], task="backward"):
 
 @dataclass
 class Scheduled:
-    """A schedule; ``batches``: length of the loader where it tells; ``asked``: steps that it was to be followed."""
+    """A schedule; ``batches``: length of the loader where it tells.
+
+    ``asked``: steps that it was to be followed.
+    """
 
     schedule: Followed
     batches: Optional[int]
@@ -246,7 +252,9 @@ class OwnStepped(Ran):
 
 @dataclass(frozen=True)
 class OwnSteps(InRuns[OwnStepped], task="own_steps"):
-    """Steps of the side's ``train_step``; the run ``reseeded`` is a native one under another seed.
+    """Steps of the side's ``train_step``.
+
+    The run ``reseeded`` is a native one under another seed.
 
     Args:
         steps: how many.

@@ -98,7 +98,10 @@ class Ran:
 
 
 def runs_of(capture: Capture) -> Ran:
-    """Which runs succeeded, of whatever task recorded a capture; nothing of one that says nothing of runs."""
+    """Which runs succeeded, of whatever task recorded a capture.
+
+    Nothing of one that says nothing of runs.
+    """
     if not isinstance(capture.answer, Ran):
         said = capture.manifest.settings.get("answer") or {}
         known = {name: said[name] for name in ("runs", "failed") if name in said}

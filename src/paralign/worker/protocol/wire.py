@@ -1,4 +1,4 @@
-"""Dataclasses as the JSON that passes between processes, and back again with every field checked.
+"""Dataclasses as JSON between processes, and back with every field checked.
 
 A field is called on the wire as in the class; an underscore at its end, as in ``class_``, is dropped.
 """
@@ -23,7 +23,10 @@ class MalformedMessage(ParalignError):
 
 @dataclasses.dataclass(frozen=True)
 class _Field:
-    """A field of a class: its name there and on the wire, its type, and whether it has to be given."""
+    """A field of a class.
+
+    Its name there and on the wire, its type, and whether it has to be given.
+    """
 
     name: str
     key: str

@@ -1,4 +1,4 @@
-"""What rewritten code reports of calls: their arguments, the parameters that these become, and what is returned."""
+"""What rewritten code reports of calls: arguments, parameters, and what is returned."""
 
 from __future__ import annotations
 
@@ -99,7 +99,10 @@ class CallHooks(ValueHooks):
         return number
 
     def _roles(self, function: Any, arguments: List[Tuple[str, Any, Optional[int]]]) -> List[Tuple[str, Optional[int]]]:
-        """The arguments under the names of the parameters, where the callee tells them; else under their places."""
+        """The arguments under the names of the parameters, where the callee tells them.
+
+        Else under their places.
+        """
         names = self._parameters(function)
         found, place = [], 0
         for key, _, number in arguments:
@@ -143,7 +146,10 @@ class CallHooks(ValueHooks):
         return None if found is None else self._add(call.site, "copy", [("value", found)], value)
 
     def _hold(self, call: Call, value: Any) -> None:
-        """What a new object holds of the arguments: fields, entries of copies, what a partial binds, what is gone through."""
+        """Note what a new object holds of the arguments.
+
+        Fields, entries of copies, what a partial binds, what is gone through.
+        """
         function, arguments = call.function, call.arguments
         if function is functools.partial or isinstance(value, functools.partial):
             self._bound[self._keep(value)] = [*self._bound.get(id(arguments[0][1]), ()), *arguments[1:]] if arguments else []
@@ -229,7 +235,7 @@ class CallHooks(ValueHooks):
         return frame
 
     def entered(self, frame: Frame, number: int, values: Tuple[Any, ...]) -> Optional[Call]:
-        """As :meth:`enter`, of a lambda, which has no frame of its own; gives the call that it serves."""
+        """Enter a lambda, which has no frame of its own; gives the call that it serves."""
         if self._is_off():
             return None
         serving = self._calls[-1] if self._calls else None
@@ -300,7 +306,10 @@ class CallHooks(ValueHooks):
 
     @staticmethod
     def _own_first(call: Optional[Call], function: FunctionSite, given: Dict[str, Any]) -> int:
-        """1 where the first parameter is the object that was called, or made, or whose method was; else 0."""
+        """1 where the first parameter is the object that was called, or made, or whose method was.
+
+        Else 0.
+        """
         if call is None or not function.parameters:
             return 0
         first = given[function.parameters[0]]

@@ -1,4 +1,6 @@
-"""Events: which expression made each value, of which others; numbered in the order in which they happen.
+"""Events: which expression made each value, of which others.
+
+They are numbered in the order in which they happen.
 
 An event holds its site, its kind, the events that it was made of (with their roles), and a mark of the value. Names, attributes and
 entries make no events: they lead to the event that made what they hold.
@@ -32,7 +34,7 @@ Edge = Tuple[str, int]
 
 
 class Event(NamedTuple):
-    """One value: the expression, its kind, the events that it was made of, and what is kept of it."""
+    """One value: its expression, its kind, the events it was made of, what is kept of it."""
 
     site: int
     kind: str

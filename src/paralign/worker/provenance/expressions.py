@@ -1,4 +1,6 @@
-"""Source code rewritten so that every expression reports its value to a recorder; lines and meaning stay as they are.
+"""Source code rewritten so that every expression reports its value to a recorder.
+
+Lines and meaning stay as they are.
 
 ``a + b`` becomes ``_paralign_pv.value(_paralign_f1, 17, a + b)``: the frame under way, and the number of the expression in a table of
 sites. Names and constants are not wrapped: whoever takes them looks them up.
@@ -21,7 +23,10 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 class Site(NamedTuple):
-    """An expression: its line, its kind, what it is called, the sites that it is made of (role and number), the names that it may mean."""
+    """An expression of the source.
+
+    Its line, its kind, what it is called, the sites that it is made of (role and number), the names that it may mean.
+    """
 
     line: int
     kind: str
@@ -32,7 +37,10 @@ class Site(NamedTuple):
 
 
 class FunctionSite(NamedTuple):
-    """A function: its name, first line, parameters in order, those by keyword alone, and the names of ``*`` and ``**``."""
+    """A function of the source.
+
+    Its name, first line, parameters in order, those by keyword alone, and the names of ``*`` and ``**``.
+    """
 
     name: str
     line: int
@@ -308,7 +316,10 @@ class Expressions:
         return self._hook(node, "value", site, node), site
 
     def _defaults(self, given: ast.arguments) -> None:
-        """Defaults report themselves when the ``def`` runs; the function under way gets the next number."""
+        """Have defaults report themselves when the ``def`` runs.
+
+        The function under way gets the next number.
+        """
         positional = [*getattr(given, "posonlyargs", []), *given.args]
         number = self.first_function + len(self.functions) + _lambdas(given)
         for place, value in enumerate(given.defaults):
@@ -351,7 +362,7 @@ def loaded(names: List[str]) -> ast.expr:
 
 
 def _constant(node: ast.expr) -> Optional[Tuple[Any]]:
-    """The value of a literal number or text, with its sign, and of tuples of such; None for all else."""
+    """The value of a literal number or text, or of tuples of such; None for all else."""
     if isinstance(node, ast.Constant):
         return (node.value,) if node.value is None or isinstance(node.value, (bool, int, float, complex, str)) else None
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):

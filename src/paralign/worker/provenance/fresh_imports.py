@@ -1,4 +1,4 @@
-"""The user's modules imported once more, rewritten, beside those that the session goes on with."""
+"""The user's modules imported once more, rewritten, beside those of the session."""
 
 from __future__ import annotations
 
@@ -64,14 +64,16 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def is_users(path: str, system: Sequence[str]) -> bool:
-    """Whether a file lies in none of the folders of the interpreter, of installed packages and of paralign."""
+    """Whether a file is neither the interpreter's, nor installed, nor paralign's."""
     real = os.path.realpath(path)
     return not any(real.startswith(folder + os.sep) for folder in system)
 
 
 @contextmanager
 def rewritten(functions: "Dict[str, Any]", recorder: "Recorder") -> "Iterator[Dict[str, Any]]":
-    """The functions of a side from modules that report to a recorder; the modules of the session are put back on leaving.
+    """The functions of a side from modules that report to a recorder.
+
+    The modules of the session are put back on leaving.
 
     Args:
         functions: name -> function, as the session has them.
@@ -102,7 +104,9 @@ def _file(module: Any) -> Optional[str]:
 
 
 def _again(known_as: str, function: Any, mine: "Dict[str, ModuleType]", recorder: "Recorder") -> Any:
-    """The same function of its module imported again; one of no module of the user's, as it is.
+    """The same function of its module imported again; others stay as they are.
+
+    Others are those of no module of the user's.
 
     What a module holds under the side's name for it is taken from there: a closure, a partial, an object that is called.
     """

@@ -38,11 +38,14 @@ class Recorder(CallHooks):
         return known[1] if known is not None and known[0] is value else None
 
     def latest_of(self, value: Any) -> Optional[int]:
-        """The last event whose value was an array or tensor with the same elements in the same order; None without one."""
+        """The last event whose value had the same elements in the same order; None without one."""
         return next(iter(self._alike(value)[::-1]), None)
 
     def origin_of(self, value: Any) -> Optional[int]:
-        """The last event that computed these elements, else the first that has them; None without one."""
+        """The last event that computed these elements, else the first that has them.
+
+        None without one.
+        """
         alike = self._alike(value)
         return next((n for n in alike[::-1] if self.events[n].kind in _COMPUTED), next(iter(alike), None))
 

@@ -1,4 +1,7 @@
-"""The task ``provenance``: the user's modules are imported again, rewritten, and run once; what made what is written down."""
+"""The task ``provenance``: what made what is written down.
+
+The user's modules are imported again, rewritten, and run once.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +102,7 @@ def _loaded(run: Run) -> Any:
 
 
 def _model(run: Run) -> None:
-    """Construction, a pass where inputs are given, and the loss where labels are given as well."""
+    """Construct the model; pass inputs where they are given, and take the loss with labels."""
     if "inputs" not in run.captures:
         _construction(run)
         return
@@ -126,7 +129,7 @@ def _named(run: Run, model: Any) -> "Iterator[Tuple[str, Any]]":
 
 
 def _optimizer(run: Run) -> None:
-    """Construction of the model, the optimizer and the schedule, which is then advanced by ``steps`` steps."""
+    """Construct the model, the optimizer and the schedule; advance it by ``steps`` steps."""
     model = _construction(run)
     run.root("model", len(run.recorder.events) - 1)
     run.recorder.watched = {id(held): (held, name) for name, held in _named(run, model)}
@@ -147,7 +150,10 @@ def _optimizer(run: Run) -> None:
 
 
 def _train_step(run: Run) -> None:
-    """Construction, and steps of the side's own on the given batches, without dropout; after each, what made the named tensors."""
+    """Take the side's own steps on the given batches, without dropout.
+
+    After each, what made the named tensors is noted.
+    """
     session, recorder = run.session, run.recorder
     model = _loaded(run)
     session.adapter.train(model, "quiet")
@@ -215,7 +221,10 @@ def _loader(run: Run) -> None:
 
 
 def _told_apart(run: Run, value: Any, known: Roots) -> None:
-    """What made each leaf of a sample or batch: as far as it was followed, else the last expression with the same elements."""
+    """Note what made each leaf of a sample or batch.
+
+    As far as it was followed, else the last expression with the same elements.
+    """
     for path, leaf in leaves(value, run.session.adapter.is_tensor):
         run.root(f"sample:{path}", known.get(path) if known.get(path) is not None else run.recorder.origin_of(leaf))
 

@@ -21,7 +21,10 @@ class Rewriter(Expressions):
         return found
 
     def visit(self, node: ast.AST) -> Any:
-        """Rewrite a statement, or another part of one that is no expression; several statements may take its place."""
+        """Rewrite a statement, or a part of one that is no expression.
+
+        Several statements may take its place.
+        """
         method = getattr(self, "on_" + type(node).__name__.lower(), None)
         return self._any(node) if method is None else method(node)
 
@@ -97,7 +100,10 @@ class Rewriter(Expressions):
         return [node, *after]
 
     def _target(self, node: ast.AST, target: Any, store: int, after: List[ast.stmt]) -> None:
-        """Rewrite what stands left of ``=``, so that an attribute's object and an entry's container are known."""
+        """Rewrite what stands left of ``=``.
+
+        An attribute's object and an entry's container are then known.
+        """
         if isinstance(target, (ast.Tuple, ast.List)):
             for part in target.elts:
                 self._target(node, part.value if isinstance(part, ast.Starred) else part, store, after)
@@ -165,7 +171,10 @@ class Rewriter(Expressions):
         return node
 
     def on_classdef(self, node: ast.ClassDef) -> Any:
-        """A class: its attributes are known under its own prefix, and go to the class when it is there."""
+        """Rewrite a class, whose attributes are known under its own prefix.
+
+        They go to the class when it is there.
+        """
         node.bases = [self.expression(base)[0] for base in node.bases]
         node.decorator_list = [self.expression(each)[0] for each in node.decorator_list]
         self._scope += 1
@@ -199,7 +208,7 @@ class Rewriter(Expressions):
 
 
 def _elsewhere(node: Any, outer: int) -> Dict[str, int]:
-    """Names that a function declares to be those of its module, or of the function around it -> the depth of the frame."""
+    """Names that a function declares ``global`` or ``nonlocal`` -> the depth of the frame."""
     found: Dict[str, int] = {}
     for each in ast.walk(node):
         if isinstance(each, (ast.Global, ast.Nonlocal)):
@@ -212,7 +221,7 @@ def _statement(node: ast.AST, value: ast.expr) -> ast.stmt:
 
 
 def rewrite(source: str, path: str, first: int, function: int) -> Tuple[Any, Rewriter]:
-    """The code object of a module whose expressions report themselves, and what is known of its sites.
+    """The code of a module whose expressions report themselves, and what is known of it.
 
     Raises:
         SyntaxError: source that this Python does not read.

@@ -15,7 +15,10 @@ Roots = Dict[str, int]
 
 
 class Run(NamedTuple):
-    """A part under way: the side, the recorder, the functions of the rewritten modules, what was given, and the roots so far."""
+    """A part under way: the side, the recorder, what was given, and the roots so far.
+
+    ``functions`` are those of the rewritten modules.
+    """
 
     session: Session
     recorder: Recorder
@@ -54,7 +57,7 @@ class Run(NamedTuple):
             self.root(f"{name}:{own}", self.recorder.given(f"{name}:{own}", tensor) if number is None else number)
 
     def gradients_of(self, name: str, model: Any, watched: List[Any]) -> None:
-        """Keep the gradients of some tensors of a model, as :meth:`values` does, unless that was done already."""
+        """Keep the gradients of some tensors of a model, unless that was done already."""
         known = self._known(model, watched)
         if not any(f"{name}:{own}" in self.roots for own in known):
             self.values(name, known)

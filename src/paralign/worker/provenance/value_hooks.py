@@ -226,7 +226,10 @@ class ValueHooks(Ledger):
             yield value
 
     def _sources(self, iterable: Any) -> List[Any]:
-        """The containers behind an iterable: itself, or what ``zip``, ``enumerate`` and the views of a dict were made of."""
+        """The containers behind an iterable.
+
+        Itself, or what ``zip``, ``enumerate`` and the views of a dict were made of.
+        """
         known = self._bound.get(id(iterable))
         return [iterable] if known is None else [held for _, held, _ in known]
 
@@ -249,7 +252,7 @@ class ValueHooks(Ledger):
         self._store(frame, target, value, found, site)
 
     def _found(self, source: Any, number: int, item: Any) -> Optional[int]:
-        """The event of an entry of a container: at the place, else the one that is the very object."""
+        """The event of a container's entry: at the place, else that of the very object."""
         entries = self._entries.get(id(source))
         if entries is None:
             return None

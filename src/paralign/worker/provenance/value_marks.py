@@ -1,4 +1,7 @@
-"""What is kept of a value: a number or text itself, of an array its shape, its order and where its numbers are, of an object its name."""
+"""What is kept of a value.
+
+A number or text itself, of an array its shape, its order and where its numbers are, of an object its name.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ _TURNS = 0.7, 1.9
 
 
 def attribute(value: Any, name: str, default: Any = None) -> Any:
-    """An attribute of a value of the user's, whose ``__getattr__`` may raise anything for a name that it does not know."""
+    """An attribute of a value of the user's, or ``default`` where that raises anything."""
     try:
         return getattr(value, name, default)
     except Exception:  # noqa: BLE001 - a dictionary with attributes raises KeyError
@@ -44,7 +47,7 @@ def array_of(value: Any) -> Optional[Typed]:
 
 
 class Numbers:
-    """The distinct numbers of arrays, one array after the other; arrays that hold the same are kept once."""
+    """The distinct numbers of arrays; arrays that hold the same are kept once."""
 
     def __init__(self) -> None:
         self.parts: List[Any] = []
@@ -69,7 +72,9 @@ class Numbers:
 
 
 def mark(value: Any, convert: "Convert" = array_of, numbers: Optional[Numbers] = None) -> List[Any]:
-    """What is kept of a value, as JSON: ``["s", scalar]``, ``["l", [...]]``, ``["a", shape, order, place]`` or ``["k", name]``.
+    """What is kept of a value, as JSON.
+
+    ``["s", scalar]``, ``["l", [...]]``, ``["a", shape, order, place]`` or ``["k", name]``.
 
     Args:
         value: of any kind.
@@ -97,7 +102,10 @@ def mark(value: Any, convert: "Convert" = array_of, numbers: Optional[Numbers] =
 
 
 def texts_of(value: Any) -> Optional[List[str]]:
-    """What tells the texts of a list, in pairs or alone: a digest of them in their order, and one of them sorted; None of few texts."""
+    """What tells a list's texts, in pairs or alone; None of few texts.
+
+    A digest of them in their order, and one of them sorted.
+    """
     if not isinstance(value, (list, tuple)) or not ORDERED[0] <= len(value) <= ORDERED[1]:
         return None
     found = [text for item in value for text in (item if isinstance(item, tuple) else (item,)) if isinstance(text, str)]
@@ -119,7 +127,10 @@ def _array(value: Typed, kept: Optional[Numbers]) -> List[Any]:
 
 
 def order_of(flat: "np.ndarray[Any, Any]") -> List[float]:
-    """The root mean square, and sums that depend on the order of the elements: of those that are finite, over their size."""
+    """The root mean square, and sums that depend on the order of the elements.
+
+    Sums are of the elements that are finite, over their size.
+    """
     with np.errstate(all="ignore"):
         finite = np.where(np.isfinite(flat), flat, 0.0)
         size = float(np.sqrt(np.dot(finite, finite)))

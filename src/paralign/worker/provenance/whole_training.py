@@ -1,4 +1,7 @@
-"""The first steps of a side's own ``train(log)``, run rewritten: what made its model, its optimizer, and what each step left."""
+"""The first steps of a side's own ``train(log)``, run rewritten.
+
+What made its model, its optimizer, and what each step left.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,10 @@ class TracedLog(WatchedLog):
 
 
 def train(run: Run) -> None:
-    """The first ``steps`` of the training, from the given weights on the given batches, without dropout."""
+    """Run the first ``steps`` of the training, without dropout.
+
+    They begin with the given weights, and take the given batches.
+    """
     with tempfile.TemporaryDirectory(prefix="paralign-train-") as folder:
         log = TracedLog(run, folder)
         run.session.adapter.seed(log.seed)
