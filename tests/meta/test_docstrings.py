@@ -9,7 +9,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "paralign"
 #: characters
 WIDTH = 88
 #: folders whose docstrings were written anew; "." is the package's own files
-KEPT = ("worker",)
+KEPT = ("adapters", "stages", "worker")
 
 
 def too_long(text):

@@ -1,4 +1,6 @@
-"""Observing module calls: counts, nesting and the user's source line, the same for every framework.
+"""Observing module calls, the same for every framework.
+
+Counts, nesting and the user's source line.
 
 A framework's adapter describes its modules as :class:`Target` and reports to :class:`Calls` when a call begins, ends or
 fails; :func:`attached` does so through the forward hooks that PyTorch and Paddle have in common.
@@ -32,7 +34,10 @@ def _inside(path: str, folder: str) -> bool:
 
 
 def in_stdlib(path: str) -> bool:
-    """Whether a source file belongs to Python itself; what is installed below its folder does not."""
+    """Whether a source file belongs to Python itself.
+
+    What is installed below its folder does not.
+    """
     return _inside(path, _STDLIB) and "-packages" + os.sep not in path[len(_STDLIB) :]
 
 
@@ -100,7 +105,7 @@ class Target:
 
 
 class Paths:
-    """The paths of the modules that are running in this thread, kept by the hooks of :func:`attached`."""
+    """The paths of the modules that run in this thread, kept by :func:`attached`'s hooks."""
 
     def __init__(self) -> None:
         self._open: List[str] = [""]
@@ -148,7 +153,10 @@ class Calls:
         self._open.append((target, number, sys.exc_info()[1]))
 
     def end(self, target: Target, args: Tuple[Any, ...], kwargs: Dict[str, Any], outputs: Any) -> None:
-        """A module has run, or failed: hooks that are always called see a failure as an exception being handled."""
+        """Note that a module has run, or failed.
+
+        Hooks that are always called see a failure as an exception being handled.
+        """
         if self._in_sink:
             return
         closed = self.drop(target)
@@ -173,7 +181,10 @@ class Calls:
             self._in_sink = False
 
     def drop(self, target: Target) -> Optional[Tuple[int, Optional[BaseException]]]:
-        """Close the innermost open call of a module, and what failed inside it unnoticed: its number and pending exception."""
+        """Close the innermost open call of a module; gives its number and pending exception.
+
+        The latter is what failed inside it unnoticed.
+        """
         for depth in range(len(self._open) - 1, -1, -1):
             found, number, pending = self._open[depth]
             if found is target and not self._in_sink:

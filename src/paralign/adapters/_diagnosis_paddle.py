@@ -23,7 +23,10 @@ _ABSENT = (None, False, "False", "0", 0, "")
 
 
 def compat_level() -> Optional[str]:
-    """How far ``paddle.enable_compat`` makes ``import torch`` give Paddle: off, everywhere, or in which modules; None without it."""
+    """How far ``paddle.enable_compat`` makes ``import torch`` give Paddle; None without it.
+
+    Off, everywhere, or in which modules.
+    """
     finder = getattr(sys.modules.get("paddle.compat.proxy"), "TORCH_PROXY_FINDER", None)
     if finder is None:
         return None

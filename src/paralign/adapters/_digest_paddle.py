@@ -69,7 +69,10 @@ _COPIED = 1 << 22
 
 
 def fingerprint(tensor: Any, dtype: str, *, ordered: bool) -> "Optional[Tuple[str, Optional[np.ndarray[Any, Any]]]]":
-    """Digest and sketch of a dense tensor, or None where numpy is to make them; ``dtype`` is its type's canonical name."""
+    """Digest and sketch of a dense tensor, or None where numpy is to make them.
+
+    ``dtype`` is its type's canonical name.
+    """
     if tensor.dtype not in _COMPUTED:
         return None
     size = int(np.prod(tensor.shape, dtype=np.int64))
@@ -83,7 +86,10 @@ def fingerprint(tensor: Any, dtype: str, *, ordered: bool) -> "Optional[Tuple[st
 
 
 def sketch(tensor: Any, dtype: str) -> "Optional[np.ndarray[Any, Any]]":
-    """The sketch alone of a dense tensor, or None where numpy is to make it, as of elements that are not finite."""
+    """The sketch alone of a dense tensor, or None where numpy is to make it.
+
+    Numpy makes that of elements that are not finite.
+    """
     size = int(np.prod(tensor.shape, dtype=np.int64))
     if tensor.dtype not in _COMPUTED or (size <= _SMALL and tensor.place.is_cpu_place()):
         return None
@@ -121,7 +127,10 @@ def _folded(block: Any, number: int) -> List[Any]:
 
 
 def _row_sums(rows: Any) -> Any:
-    """The sum of the rows of a matrix, shape ``(SIZE,)``; on the CPU by a matrix product, which is faster."""
+    """The sum of the rows of a matrix, shape ``(SIZE,)``.
+
+    On the CPU by a matrix product, which is faster.
+    """
     if not rows.place.is_cpu_place():
         return _ops.sum(rows, [0], None, False)
     ones = _ones(rows.dtype, str(rows.place))
@@ -131,7 +140,10 @@ def _row_sums(rows: Any) -> Any:
 
 
 class _Passes:
-    """See :class:`paralign.capture.passes.Passes`; with ``fold``, the folds of a sketch are made along with the first pass."""
+    """See :class:`paralign.capture.passes.Passes`.
+
+    With ``fold``, the folds of a sketch are made along with the first pass.
+    """
 
     def __init__(self, tensor: Any, size: int, *, fold: bool) -> None:
         self.size, self.kind = size, _COMPUTED[tensor.dtype]
@@ -141,7 +153,10 @@ class _Passes:
         self._step = _PART if tensor.place.is_cpu_place() else CHUNK * _ON_GPU
 
     def survey(self) -> "Tuple[float, float, Optional[Sequence[float]]]":
-        """See ``Passes``. A NaN does not come through every maximum of Paddle's, but through every sum."""
+        """See ``Passes``.
+
+        A NaN does not come through every maximum of Paddle's, but through every sum.
+        """
         sums: List[Any] = []
         for x in self._blocks():
             sums += [_ops.min(x, [], False), _ops.max(x, [], False), *_powers(x)]
@@ -169,7 +184,10 @@ class _Passes:
         return [math.fsum(column) for column in zip(*_table(sums, len(rounded)))]
 
     def _blocks(self) -> Iterator[Any]:
-        """All elements, of the type computed in, a few chunks at a time; in order where a sketch is made along with it."""
+        """All elements, of the type computed in, a few chunks at a time.
+
+        They are in order where a sketch is made along with it.
+        """
         for piece in [self._dense] if self._dense is not None else _pieces(self._tensor):
             size = piece.shape[0]
             for start in range(0, size, self._step):
@@ -212,7 +230,10 @@ def _table(sums: List[Any], width: int) -> List[List[float]]:
 
 
 def _dense(tensor: Any) -> Any:
-    """A view of all elements as they lie in memory, or None where others lie between them or one stands for several."""
+    """A view of all elements as they lie in memory.
+
+    None where others lie between them or one stands for several.
+    """
     if tensor.ndim == 0 or tensor.is_contiguous():
         return tensor.reshape([-1])
     strides = tensor.strides
@@ -222,7 +243,10 @@ def _dense(tensor: Any) -> Any:
 
 
 def _pieces(tensor: Any) -> Iterator[Any]:
-    """The elements in row-major order, as contiguous vectors of bounded length; copies where they do not lie so."""
+    """The elements in row-major order, as contiguous vectors of bounded length.
+
+    They are copies where they do not lie so.
+    """
     size = int(np.prod(tensor.shape, dtype=np.int64))
     if size <= _COPIED or tensor.is_contiguous():
         view = tensor if tensor.is_contiguous() else tensor.transpose(list(range(tensor.ndim)))
@@ -237,7 +261,10 @@ def _pieces(tensor: Any) -> Iterator[Any]:
 
 
 def _ordered(tensor: Any, kind: str) -> Iterator[Any]:
-    """The elements in row-major order, of the type computed in; all blocks but the last hold whole parts of chunks."""
+    """The elements in row-major order, of the type computed in.
+
+    All blocks but the last hold whole parts of chunks.
+    """
     carried = None
     for piece in _pieces(tensor):
         vector = piece if carried is None else _ops.concat([carried, piece], 0)

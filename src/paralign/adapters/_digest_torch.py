@@ -49,7 +49,10 @@ _kept = threading.local()
 
 
 def fingerprint(tensor: Any, dtype: str, *, ordered: bool) -> "Optional[Tuple[str, Optional[np.ndarray[Any, Any]]]]":
-    """Digest and sketch of a strided tensor, or None where numpy is to make them; ``dtype`` is its type's canonical name."""
+    """Digest and sketch of a strided tensor, or None where numpy is to make them.
+
+    ``dtype`` is its type's canonical name.
+    """
     size = tensor.numel()
     if tensor.dtype not in _COMPUTED or (size <= _SMALL and tensor.device.type == "cpu"):
         return None
@@ -63,7 +66,10 @@ def fingerprint(tensor: Any, dtype: str, *, ordered: bool) -> "Optional[Tuple[st
 
 
 def sketch(tensor: Any, dtype: str) -> "Optional[np.ndarray[Any, Any]]":
-    """The sketch alone of a strided tensor, or None where numpy is to make it, as of elements that are not finite."""
+    """The sketch alone of a strided tensor, or None where numpy is to make it.
+
+    Numpy makes that of elements that are not finite.
+    """
     if tensor.dtype not in _COMPUTED or (tensor.numel() <= _SMALL and tensor.device.type == "cpu"):
         return None
     folds = [fold for block in _ordered(tensor, _COMPUTED[tensor.dtype]) for fold in _folds(_signed(block))]
@@ -87,7 +93,7 @@ def _signed(block: Any) -> Any:
 
 
 def _folds(signed: Any) -> List[Any]:
-    """Sums of the bins of each chunk of signed elements, and of the part of a chunk that is left."""
+    """Sums of the bins of each chunk of signed elements, and of the part that is left."""
     chunks, rest = divmod(signed.numel(), CHUNK)
     folds = [signed[: chunks * CHUNK].view(chunks, ROWS, SIZE).sum(1)] if chunks else []
     if rest:
@@ -100,7 +106,10 @@ def _folds(signed: Any) -> List[Any]:
 
 
 class _Passes:
-    """See :class:`paralign.capture.passes.Passes`; with ``fold``, the folds of a sketch are made along with the first pass."""
+    """See :class:`paralign.capture.passes.Passes`.
+
+    With ``fold``, the folds of a sketch are made along with the first pass.
+    """
 
     def __init__(self, tensor: Any, *, fold: bool) -> None:
         self.size, self.kind = tensor.numel(), _COMPUTED[tensor.dtype]
@@ -140,7 +149,10 @@ class _Passes:
         return [math.fsum(column) - self.size * level for column, level in zip(columns, rounded)]
 
     def _blocks(self) -> Iterator[Any]:
-        """All elements, in any order, of the type computed in, no more at a time than the buffers hold."""
+        """All elements, in any order, no more at a time than the buffers hold.
+
+        They are of the type computed in.
+        """
         for piece in [self._dense] if self._dense is not None else _pieces(self._tensor):
             for block in piece.split(_step(self._tensor)):
                 yield block.to(self.kind)
@@ -151,7 +163,10 @@ def _step(tensor: Any) -> int:
 
 
 def _powers(x: Any, signed: Any = None) -> List[Any]:
-    """The three sums of ``Passes.powers``; of ``x`` with any signs, if they lie in the buffer: their squares are made there faster."""
+    """The three sums of ``Passes.powers``, of ``x`` with any signs.
+
+    If the elements lie in the buffer, squares are made there faster.
+    """
     base = x if signed is None else signed
     square = torch.mul(base, base, out=_buffer(x)[: x.numel()])
     squares = square.sum()
@@ -159,7 +174,10 @@ def _powers(x: Any, signed: Any = None) -> List[Any]:
 
 
 def _buffer(block: Any) -> Any:
-    """A buffer for a block; on the CPU always the same: the system clears new memory page by page."""
+    """A buffer for a block, on the CPU always the same.
+
+    The system clears new memory page by page.
+    """
     if block.device.type != "cpu":
         return torch.empty_like(block)
     kept = _kept.__dict__
@@ -176,14 +194,20 @@ def _table(sums: List[Any], width: int) -> List[List[float]]:
 
 
 def _dense(tensor: Any) -> Any:
-    """A view of all elements as they lie in memory, or None where others lie between them or one stands for several."""
+    """A view of all elements as they lie in memory.
+
+    None where others lie between them or one stands for several.
+    """
     by_stride = sorted(range(tensor.dim()), key=lambda dim: (-tensor.stride(dim), -tensor.shape[dim]))
     memory = tensor.permute(by_stride)
     return memory.view(-1) if memory.is_contiguous() else None
 
 
 def _pieces(tensor: Any) -> Iterator[Any]:
-    """The elements in row-major order, as contiguous vectors of bounded length; copies where they do not lie so."""
+    """The elements in row-major order, as contiguous vectors of bounded length.
+
+    They are copies where they do not lie so.
+    """
     if tensor.is_contiguous() or tensor.numel() <= _COPIED:
         yield tensor.reshape(-1)
     elif len(tensor) == 1 or tensor[0].numel() > _COPIED:
@@ -195,7 +219,10 @@ def _pieces(tensor: Any) -> Iterator[Any]:
 
 
 def _ordered(tensor: Any, kind: Any) -> Iterator[Any]:
-    """The elements in row-major order, of the type computed in; all blocks but the last hold whole chunks."""
+    """The elements in row-major order, of the type computed in.
+
+    All blocks but the last hold whole chunks.
+    """
     step, carried = _step(tensor), None
     for piece in _pieces(tensor):
         vector = piece if carried is None else torch.cat((carried, piece))

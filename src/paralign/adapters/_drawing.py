@@ -1,4 +1,6 @@
-"""Functions by which data code draws random numbers, told as what they draw: uniform, normal, whole numbers, permutations.
+"""Functions by which data code draws random numbers, told as what they draw.
+
+Uniform, normal, whole numbers, permutations.
 
 A draw is known by its canonical values: uniform ones between 0 and 1, normal ones of mean 0 and deviation 1, whole numbers counted
 from 0 below a span, permutations. Whoever asks for as many of the same kind can be given those of another generator.
@@ -20,7 +22,10 @@ class Kind(Enum):
 
 
 class Law(NamedTuple):
-    """A kind, and what turns canonical values into those asked for: ``low`` and ``high``, or mean and deviation."""
+    """A kind, and what turns canonical values into those asked for.
+
+    ``low`` and ``high``, or mean and deviation.
+    """
 
     kind: Kind
     low: Any = 0.0
@@ -32,7 +37,10 @@ Named = Dict[str, Any]
 
 
 class Function(NamedTuple):
-    """One function: where it is, and the law of a call of it; None for a call that is left alone."""
+    """One function: where it is, and the law of a call of it.
+
+    None for a call that is left alone.
+    """
 
     owner: str
     name: str
@@ -62,7 +70,10 @@ def _normal(mean: Any = 0.0, deviation: Any = 1.0) -> Callable[[Arguments, Named
 
 
 def _whole(low: Any, high: Any, more: int = 0) -> Callable[[Arguments, Named], Optional[Law]]:
-    """Whole numbers from ``low`` to below ``high`` plus ``more``; of one bound alone it is the upper one."""
+    """The law of whole numbers from ``low`` to below ``high`` plus ``more``.
+
+    Of one bound alone, it is the upper one.
+    """
 
     def law(args: Arguments, named: Named) -> Optional[Law]:
         first, second = (_at(*end)(args, named) for end in (low, high))

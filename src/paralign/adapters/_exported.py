@@ -15,7 +15,10 @@ RUNS = 10
 
 
 class OperatorTime(NamedTuple):
-    """How long an operator takes in one run of a program, in milliseconds; ``calls`` counts those of one run."""
+    """How many milliseconds an operator takes in one run of a program.
+
+    ``calls`` counts those of one run.
+    """
 
     name: str
     milliseconds: float
@@ -30,7 +33,7 @@ def no_times(path: str, engine: str) -> UsageError:
 
 
 def find(path: str, suffixes: Sequence[str]) -> str:
-    """The file meant by ``path``: itself, or ``path`` followed by the first suffix that exists.
+    """The file meant by ``path``: itself, or with the first suffix that exists.
 
     Raises:
         UsageError: there is none.

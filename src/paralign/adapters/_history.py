@@ -1,4 +1,7 @@
-"""What a model's buffers held when they were registered, what changed them, what was there before a checkpoint was loaded."""
+"""What a model's buffers held when registered, and before a checkpoint was loaded.
+
+And what changed them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def remembered(adapter: "Adapter", cls: Any, loaders: Sequence[str], source: "SourceLine") -> Iterator[History]:
-    """Watch buffers being registered, modules being run and checkpoints being loaded in this thread, by wrapping methods for a time.
+    """Watch buffers, module runs and loaded checkpoints in this thread.
+
+    Methods are wrapped for the time.
 
     Args:
         adapter: of the framework.
@@ -72,7 +77,7 @@ def remembered(adapter: "Adapter", cls: Any, loaders: Sequence[str], source: "So
 
 
 def _note_state(adapter: "Adapter", history: History, module: Any) -> None:
-    """Keep what a module's untrained tensors hold before the first checkpoint that is loaded into them."""
+    """Keep what a module's untrained tensors hold before the first checkpoint is loaded."""
     modules = dict(adapter.modules(module))
     for entry in adapter.state(module):
         place = id(modules.get(entry.owner)), entry.leaf

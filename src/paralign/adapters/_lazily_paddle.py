@@ -1,4 +1,7 @@
-"""Paddle's half of :class:`paralign.adapters.base.Lazy`: ``LazyGuard`` builds layers whose parameters have no memory yet."""
+"""Paddle's half of :class:`paralign.adapters.base.Lazy`.
+
+``LazyGuard`` builds layers whose parameters have no memory yet.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ class BuildsLazily:
             yield
 
     def fill(self, module: Any) -> None:
-        """Give parameters memory. Paddle does that once for each: a layer that was dropped stays so."""
+        """Give parameters memory.
+
+        Paddle does that once for each: a layer that was dropped stays so.
+        """
         for param in module.parameters():
             if not param._is_initialized():  # noqa: SLF001 - Paddle tells it in no other way
                 param.initialize()

@@ -1,4 +1,7 @@
-"""PyTorch's half of :class:`paralign.adapters.base.Lazy`: parameters on the meta device, buffers as the model computes them."""
+"""PyTorch's half of :class:`paralign.adapters.base.Lazy`.
+
+Parameters lie on the meta device, buffers are as the model computes them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ class BuildsLazily:
 
     @contextmanager
     def empty(self) -> Iterator[None]:
-        """Move every parameter to the meta device as it is registered; buffers hold what the model computed (tables of angles)."""
+        """Move every parameter to the meta device as it is registered.
+
+        Buffers hold what the model computed (tables of angles).
+        """
         register = torch.nn.Module.register_parameter
 
         def without_memory(module: Any, name: str, param: Any) -> None:

@@ -1,4 +1,7 @@
-"""A live model lent to a check: its layers' attributes are put back as they were, the same objects with the same contents."""
+"""A live model lent to a check: its layers' attributes are put back as they were.
+
+They are the same objects with the same contents.
+"""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Lends:
             paddle.set_cuda_rng_state(state["cuda"])
 
     def lend(self, model: Any) -> Callable[[], None]:
-        """Keep the memory, values, gradients and flags of every tensor, and the attributes of every layer."""
+        """Keep all tensors' memory, values, gradients and flags, and all layers' attributes."""
         attributes = Attributes(model.sublayers(include_self=True))
         found: Dict[int, Any] = {id(t): t for t in (*model.parameters(), *model.buffers())}
         found.update({id(v): v for v in attributes.values() if isinstance(v, paddle.Tensor)})

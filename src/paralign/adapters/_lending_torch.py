@@ -43,7 +43,7 @@ class Lends:
             torch.cuda.set_device(state["device"])
 
     def lend(self, model: Any) -> Callable[[], None]:
-        """Keep the memory, values, gradients and flags of every tensor, and the attributes of every module."""
+        """Keep all tensors' memory, values, gradients and flags, and all modules' attributes."""
         attributes = Attributes(m for m in model.modules() if not isinstance(m, torch.jit.ScriptModule))
         found: Dict[int, Any] = {id(t): t for t in (*model.parameters(), *model.buffers())}
         found.update({id(v): v for v in attributes.values() if isinstance(v, torch.Tensor)})
@@ -57,7 +57,10 @@ class Lends:
 
 
 class _Held:
-    """One tensor as it was. ``memory`` is another handle to its memory, with a count of writes of its own."""
+    """One tensor as it was.
+
+    ``memory`` is another handle to its memory, with a count of writes of its own.
+    """
 
     def __init__(self, tensor: Any) -> None:
         self.tensor, self.memory = tensor, tensor.detach() if tensor.is_inference() else tensor.data

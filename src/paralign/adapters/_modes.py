@@ -1,4 +1,7 @@
-"""Train, eval and quiet mode of layers that keep a ``training`` flag, as those of PyTorch and Paddle do."""
+"""Train, eval and quiet mode of layers with a ``training`` flag.
+
+Those of PyTorch and Paddle have one.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +76,10 @@ def write_mode(mode: Sequence[Tuple[Any, bool, Dict[str, Any]]]) -> None:
 
 
 def hush(layers: Sequence[Any]) -> None:
-    """Switch dropout and other random layers off in layers that are in train mode; all else stays as it is."""
+    """Switch dropout and other random layers off in layers that are in train mode.
+
+    All else stays as it is.
+    """
     for layer in layers:
         if getattr(layer, "training", False) is True:
             _quiet(layer)

@@ -1,4 +1,6 @@
-"""Sessions of ONNX Runtime, as far as running a file by way of one, and refusing what it cannot take, need them.
+"""Sessions of ONNX Runtime, as far as running a file needs them.
+
+What it cannot take is refused.
 
 A file is parsed by the runtime and is no code; libraries of custom operators are never loaded.
 """
@@ -45,7 +47,10 @@ def runtime(where: str) -> Any:
 
 
 def failures() -> Tuple[Type[Exception], ...]:
-    """What the runtime raises: classes of its own, which derive from Exception alone, and Python's."""
+    """What the runtime raises: Python's exceptions, and classes of its own.
+
+    These derive from Exception alone.
+    """
     try:
         from onnxruntime.capi import onnxruntime_pybind11_state as state
     except ImportError:
@@ -110,7 +115,9 @@ def run_file(path: str, inputs: Sequence[Any]) -> Any:
 
 
 def operator_times(path: str, inputs: Sequence[Any]) -> List[_exported.OperatorTime]:
-    """What ONNX Runtime's profile says of each node of a file, the slowest first; the mean of several runs after a first one.
+    """What ONNX Runtime's profile says of each node of a file, the slowest first.
+
+    The mean of several runs after a first one.
 
     Raises:
         EnvironmentUnavailable: onnxruntime cannot be imported.

@@ -1,4 +1,6 @@
-"""An ONNX program run node by node, each by ONNX Runtime: every value is seen, and can be replaced.
+"""An ONNX program run node by node, each by ONNX Runtime.
+
+Every value is seen, and can be replaced.
 
 Nothing is fused on this way, so that results may differ from the whole program's by rounding. A node's place is its name and, where
 the exporter kept it (PyTorch's does since 2.6), the line of the model's source.
@@ -218,7 +220,10 @@ def _is_random(node: Any) -> bool:
 
 
 def stack_of(node: Any) -> Tuple[str, ...]:
-    """The model's lines that made a node, ``file:line``, innermost first; nothing where the exporter kept none."""
+    """The model's lines that made a node, ``file:line``, innermost first.
+
+    None where the exporter kept none.
+    """
     for entry in node.metadata_props:
         if entry.key.endswith("stack_trace"):
             frames = [frame for frame in _FRAME.findall(entry.value) if _FOREIGN.search(frame[0]) is None]

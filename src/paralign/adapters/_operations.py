@@ -43,7 +43,10 @@ def unwatched() -> Iterator[None]:
 
 @contextmanager
 def nested() -> Iterator[None]:
-    """What this thread computes inside is of a check of its own: observations that began outside do not see it."""
+    """Have outer observations of this thread not see what is computed inside.
+
+    It is of a check of its own.
+    """
     before = getattr(_LEVEL, "depth", 0)
     _LEVEL.depth = before + 1
     try:
@@ -64,7 +67,10 @@ class Watch:
 
     @property
     def idle(self) -> bool:
-        """Whether an operation is none of this observation's: of another thread, of a sink, inside another operation, of an inner check."""
+        """Whether an operation is none of this observation's.
+
+        It is of another thread, of a sink, inside another operation, or of an inner check.
+        """
         if self._depth > 0 or threading.get_ident() != self._thread or getattr(_THREAD, "in_sink", False):
             return True
         return getattr(_LEVEL, "depth", 0) != self._level
@@ -94,7 +100,7 @@ class Watch:
         kind: str = "",
         place: Optional[Tuple[str, Tuple[str, ...]]] = None,
     ) -> Optional[List[Any]]:
-        """Show the sink an operation that has run, and hand on what it wants in place of the outputs.
+        """Show the sink an operation that has run; gives what it wants in place of outputs.
 
         ``place`` is the module and the user's lines where they are known otherwise than from what is running.
         """
@@ -147,7 +153,9 @@ _SETTINGS = (bool, int, float, str, tuple, list)
 
 @contextmanager
 def constructed(root: Any, source: "SourceLine") -> Iterator[Dict[int, Tuple[str, ...]]]:
-    """Note where every module that derives from a class is constructed, by wrapping the class's ``__init__`` for a time.
+    """Note where every module that derives from a class is constructed.
+
+    The class's ``__init__`` is wrapped for the time.
 
     The line that constructs a module is outside of the module's own ``__init__`` methods. A line from outside that changes a
     setting of a module afterwards, its epsilon say, comes first: it had the last word.
@@ -177,14 +185,17 @@ def constructed(root: Any, source: "SourceLine") -> Iterator[Dict[int, Tuple[str
 
 
 def _is_outside(module: Any, source: "SourceLine") -> bool:
-    """Whether the code that sets an attribute of a module is the user's, and no method of the module."""
+    """Whether a module's attribute is set by the user's code, outside of its methods."""
     frame = sys._getframe(2)  # noqa: SLF001 - as in _calls
     first = next(iter(frame.f_code.co_varnames), "")
     return source.is_users(frame.f_code.co_filename) and frame.f_locals.get(first) is not module
 
 
 def _own_frames(module: Any, source: "SourceLine") -> int:
-    """How many of the innermost user frames are the module's own ``__init__`` methods; the framework may have decorated them."""
+    """How many of the innermost user frames are the module's own ``__init__`` methods.
+
+    The framework may have decorated them.
+    """
     count = 0
     frame: Optional[FrameType] = sys._getframe(2)  # noqa: SLF001 - as in _calls
     while frame is not None:

@@ -200,7 +200,10 @@ def _leave(watch: Watch) -> None:
 
 
 class _Active:
-    """Observations in progress, of all threads, the innermost last; never changed in place, as other threads may be reading."""
+    """Observations in progress, of all threads, the innermost last.
+
+    The list is never changed in place, as other threads may be reading.
+    """
 
     watches: Tuple[Watch, ...] = ()
 
@@ -213,7 +216,10 @@ class _Patches:
         self._translated = False
 
     def install(self) -> None:
-        """Wrap every operation wherever a loaded module holds it; what ``to_static`` translates runs as it is written meanwhile."""
+        """Wrap every operation wherever a loaded module holds it.
+
+        What ``to_static`` translates runs as it is written meanwhile.
+        """
         self._translated = translates(False)
         wrapped: Dict[int, Any] = {}
         for home in (paddle._C_ops, paddle._legacy_C_ops):  # noqa: SLF001 - Paddle's only names for its operations
@@ -253,7 +259,10 @@ _PATCHES = _Patches()
 
 
 class _Wrapped(property):
-    """An attribute that is seen as an operation where it cuts a value off from the graph: set ``stop_gradient``, get ``data``."""
+    """An attribute that is seen as an operation where it cuts a value off from the graph.
+
+    Set ``stop_gradient``, get ``data``.
+    """
 
     def __init__(self, getter: Callable[..., Any], setter: Callable[..., Any], attribute: Any) -> None:
         super().__init__(getter, setter)
@@ -342,7 +351,10 @@ def _target(op: str, inputs: List[Any], kwargs: Dict[str, Any]) -> Any:
 
 
 def _written(result: Any, target: Any) -> Any:
-    """The tensor that was written into, where an operation returns it as another object: they are one and the same."""
+    """The tensor that was written into, where an operation returns it as another object.
+
+    They are one and the same.
+    """
     if not _is_tensor(result) or not _is_tensor(target) or result is target or not (result.is_dense() and target.is_dense()):
         return result
     same = result.shape == target.shape and result.dtype == target.dtype and result.data_ptr() == target.data_ptr()
@@ -368,7 +380,10 @@ def _attributes(op: str, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Dict[
 
 
 def _put(result: Any, outputs: List[Any], inputs: List[Any], new: List[Any]) -> Any:
-    """The result with other values: written into what the operation changed in place, in place of what it made anew."""
+    """The result with other values.
+
+    They are written into what was changed in place, and take the place of what was made anew.
+    """
     placed = []
     for old, value in zip(outputs, new):
         if value is not old and any(old is given for given in inputs):
@@ -380,7 +395,10 @@ def _put(result: Any, outputs: List[Any], inputs: List[Any], new: List[Any]) -> 
 
 
 def dense(gradient: Any, parameter: Any) -> Any:
-    """A gradient whose rows alone are kept (of a sparse embedding) as a tensor of the parameter's shape; any other as it is."""
+    """A gradient whose rows alone are kept as a tensor of the parameter's shape.
+
+    That is one of a sparse embedding; any other stays as it is.
+    """
     if gradient is None or not gradient.is_selected_rows():
         return gradient
     with paddle.no_grad():

@@ -1,4 +1,4 @@
-"""Recurrent layers of Paddle in single steps, where every operation and every draw is seen."""
+"""Recurrent layers of Paddle in single steps: every operation and draw is seen."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from paddle.nn.layer.rnn import concat_states, split_states
 
 
 def in_steps(layer: Any) -> Callable[..., Any]:
-    """What takes the place of a layer's kernel: its cells, one after the other, with dropout between them.
+    """What takes the place of a layer's kernel: its cells, one after the other.
+
+    Dropout is between them.
 
     The numbers of a dropout lie time first, as they do inside the kernel and in PyTorch. Paddle's own path without the kernel does
     not take the states that it makes for layers with one state.
@@ -31,7 +33,10 @@ def in_steps(layer: Any) -> Callable[..., Any]:
 
 
 def _ended(layer: Any, outputs: Any, lengths: Any) -> Any:
-    """The outputs with zeros behind the end of each sequence, as the kernel has them; cells go on there."""
+    """The outputs with zeros behind the end of each sequence, as the kernel has them.
+
+    Cells go on there.
+    """
     count = outputs.shape[0 if layer.time_major else 1]
     inside = paddle.nn.functional.sequence_mask(lengths, maxlen=count, dtype=outputs.dtype)
     return outputs * (inside.transpose([1, 0]) if layer.time_major else inside).unsqueeze(-1)

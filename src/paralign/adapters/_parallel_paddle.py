@@ -29,7 +29,10 @@ class _Total(PyLayer):  # type: ignore[misc]
 
 
 def _forward(self: Any, x: Any) -> Any:
-    """Batch normalisation over all processes (Ioffe and Szegedy, 2015), with the running statistics of ``BatchNorm``."""
+    """Batch normalisation over all processes (Ioffe and Szegedy, 2015).
+
+    The running statistics are those of ``BatchNorm``.
+    """
     channel = 1 if str(self._data_format).startswith("NC") else x.ndim - 1
     axes = [axis for axis in range(x.ndim) if axis != channel]
     shape = [-1 if axis == channel else 1 for axis in range(x.ndim)]

@@ -30,7 +30,10 @@ class _Total(torch.autograd.Function):  # type: ignore[misc]
 
 
 def _forward(self: Any, x: Any) -> Any:
-    """Batch normalisation over all processes (Ioffe and Szegedy, 2015), with the running statistics of ``BatchNorm``."""
+    """Batch normalisation over all processes (Ioffe and Szegedy, 2015).
+
+    The running statistics are those of ``BatchNorm``.
+    """
     batch = self.training or self.running_mean is None
     if not batch or not dist.is_initialized():
         return nn.functional.batch_norm(

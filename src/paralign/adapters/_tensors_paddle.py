@@ -15,7 +15,10 @@ NAMES = {kind: name for name, kind in TYPES.items()}
 
 
 def recordable(tensor: Any) -> str:
-    """The canonical dtype of a tensor whose values can be read. Paddle crashes on some of those that are refused here."""
+    """The canonical dtype of a tensor whose values can be read.
+
+    Paddle crashes on some of those that are refused here.
+    """
     what, hint = "", ""
     if tensor.is_dist():
         what, hint = "a distributed tensor", "gather it with paddle.distributed.unshard_dtensor"
@@ -33,5 +36,8 @@ def recordable(tensor: Any) -> str:
 
 
 def held_still(tensor: Any) -> bool:
-    """Whether a parameter is frozen as the guides do it, by ``ParamAttr(learning_rate=0)``: a factor of the optimizer's rate."""
+    """Whether a parameter is frozen as the guides do it, by ``ParamAttr(learning_rate=0)``.
+
+    That is a factor of the optimizer's rate.
+    """
     return bool((getattr(tensor, "optimize_attr", None) or {}).get("learning_rate", 1.0) == 0)

@@ -1,4 +1,4 @@
-"""Paddle Inference: a program run, and the times of its operators, which Paddle only prints."""
+"""Paddle Inference: a program run, and its operators' times, which Paddle only prints."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def run(predictor: Any, inputs: Sequence[Any], file: str) -> List[Any]:
 
 
 def measured(build: Callable[..., Any], inputs: Sequence[Any], file: str) -> List[_exported.OperatorTime]:
-    """The first table that Paddle prints when a predictor with a profile ends; the first run, which prepares kernels, is part of the mean.
+    """The first table that Paddle prints when a predictor with a profile ends.
+
+    The first run, which prepares kernels, is part of the mean.
 
     Raises:
         UsageError: this version prints no table that can be read.

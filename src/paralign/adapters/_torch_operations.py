@@ -1,4 +1,7 @@
-"""Single operations of PyTorch, by a dispatch mode: everything that reaches ``aten``, composite operations taken apart."""
+"""Single operations of PyTorch, by a dispatch mode.
+
+Everything that reaches ``aten``, composite operations taken apart.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ _PATCHING = threading.Lock()
 
 @contextmanager
 def freezing(found: Dict[int, Tuple[str, ...]], source: "SourceLine") -> Iterator[None]:
-    """Note the lines of this thread that switch gradients of parameters off, by the parameters' ``id``."""
+    """Note the lines of this thread that switch parameters' gradients off, by ``id``."""
     own: _Noting = (threading.get_ident(), found, source)
     with _PATCHING:
         _NOTING.append(own)
@@ -100,7 +103,10 @@ class _Mode(TorchDispatchMode):  # type: ignore[misc] # PyTorch's types are not 
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """PyTorch asks this of every class of modes; to keep its compiler away, it imports it, which takes seconds."""
+        """Answer whether PyTorch's compiler is to be kept away from this mode.
+
+        PyTorch asks every class of modes, and would import its compiler, which takes seconds.
+        """
         return _COMPILER in sys.modules
 
 
@@ -108,7 +114,10 @@ _BESIDE_COMPILER: List[Type[_Mode]] = []
 
 
 def _mode() -> Type[_Mode]:
-    """The mode; another class of it from when PyTorch's compiler is there, which must not compile it."""
+    """The mode, or a class of it that PyTorch's compiler must not compile.
+
+    The latter is for when the compiler is there.
+    """
     if _COMPILER not in sys.modules:
         return _Mode
     if not _BESIDE_COMPILER:
@@ -133,7 +142,10 @@ def _written(func: Any, args: Tuple[Any, ...]) -> List[Any]:
 
 
 def _draws(func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> bool:
-    """Whether an operation that can be random is: layers without dropout, and dropout outside of training, are not."""
+    """Whether an operation that can be random is.
+
+    Layers without dropout, and dropout outside of training, are not.
+    """
     known = {argument.name: argument.default_value for argument in func._schema.arguments}  # noqa: SLF001 - as above
     known.update(zip(list(known), args))
     known.update(kwargs)
@@ -155,7 +167,10 @@ def _attributes(func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Dic
 
 
 def _put(result: Any, outputs: List[Any], inputs: List[Any], new: List[Any]) -> Any:
-    """The result with other values: written into what the operation changed in place, in place of what it made anew."""
+    """The result with other values.
+
+    They are written into what was changed in place, and take the place of what was made anew.
+    """
     placed = []
     for old, value in zip(outputs, new):
         if value is not old and any(old is given for given in inputs):
@@ -167,7 +182,10 @@ def _put(result: Any, outputs: List[Any], inputs: List[Any], new: List[Any]) -> 
 
 
 def dense(gradient: Any) -> Any:
-    """A gradient whose rows alone are kept (of a sparse embedding) as a whole tensor; any other as it is."""
+    """A gradient whose rows alone are kept as a whole tensor; any other as it is.
+
+    That is one of a sparse embedding.
+    """
     return gradient if gradient is None or gradient.layout is torch.strided else gradient.to_dense()
 
 

@@ -18,7 +18,10 @@ class Trains:
     """What the adapter has of it."""
 
     def parameters(self, model: Any) -> List[Any]:
-        """As ``model.parameters()``, running statistics included: optimizers pass over what has no gradient."""
+        """All of ``model.parameters()``, running statistics included.
+
+        Optimizers pass over what has no gradient.
+        """
         return list(model.parameters())
 
     def watch(self, tensor: Any) -> Any:
@@ -50,7 +53,10 @@ class Trains:
         loss.backward()
 
     def clear_gradients(self, model: Any, optimizer: Any) -> None:
-        """Set the gradients of the model and of the optimizer's parameters to None; either may be None."""
+        """Set gradients of the model and of the optimizer's parameters to None.
+
+        Either may be None.
+        """
         if isinstance(optimizer, paddle.optimizer.Optimizer):
             optimizer.clear_grad(set_to_zero=False)
         elif hasattr(optimizer, "clear_grad"):  # one that the user wrote from scratch
@@ -76,12 +82,17 @@ class Trains:
 
     @contextmanager
     def numbered_anew(self) -> Iterator[None]:
-        """By ``paddle.utils.unique_name.guard``: a second optimizer of a parameter would call what it keeps ``…_1``."""
+        """Number anew, by ``paddle.utils.unique_name.guard``.
+
+        A second optimizer of a parameter would call what it keeps ``…_1``.
+        """
         with paddle.utils.unique_name.guard():
             yield
 
     def learning_rates(self, optimizer: Any) -> List[float]:
-        """One a parameter group: the global rate times the group's ``learning_rate``, which is a factor in Paddle.
+        """One a parameter group: the global rate times the group's ``learning_rate``.
+
+        The latter is a factor in Paddle.
 
         None of an optimizer that tells no rate (``get_lr``): it is judged by what it does to the parameters.
         """

@@ -49,7 +49,10 @@ class Trains:
         loss.backward()
 
     def clear_gradients(self, model: Any, optimizer: Any) -> None:
-        """Set the gradients of the model and of the optimizer's parameters to None; either may be None."""
+        """Set gradients of the model and of the optimizer's parameters to None.
+
+        Either may be None.
+        """
         if model is not None:
             model.zero_grad(set_to_none=True)
         if isinstance(optimizer, torch.optim.Optimizer):
@@ -70,12 +73,17 @@ class Trains:
         return nullcontext()
 
     def learning_rates(self, optimizer: Any) -> List[float]:
-        """One a parameter group; none of an optimizer that keeps them elsewhere: it is judged by what it does to the parameters."""
+        """One a parameter group; none of an optimizer that keeps them elsewhere.
+
+        That is judged by what it does to the parameters.
+        """
         groups = getattr(optimizer, "param_groups", None) or []
         return [float(group["lr"]) for group in groups if "lr" in group]
 
     def step_scheduler(self, optimizer: Any, scheduler: Any) -> None:  # noqa: ARG002 - PyTorch's schedulers hold their optimizer
-        """``scheduler.step()``, without the warning that no update came before it: a schedule may be walked on its own.
+        """Call ``scheduler.step()``, without the warning that no update came before it.
+
+        A schedule may be walked on its own.
 
         Raises:
             UsageError: the schedule depends on a metric.

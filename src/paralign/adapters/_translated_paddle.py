@@ -1,4 +1,7 @@
-"""What ``paddle.jit.to_static`` translates: built so that it has gradients, and run as it is written while operations are watched."""
+"""What ``paddle.jit.to_static`` translates, with gradients.
+
+It runs as it is written while operations are watched.
+"""
 
 from __future__ import annotations
 

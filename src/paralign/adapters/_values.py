@@ -23,7 +23,10 @@ def fresh(value: Typed) -> "np.ndarray[Any, Any]":
 
 
 def converted(value: Typed, dtype: str) -> Typed:
-    """The values as another element type, rounded to nearest; float32 where the type is one that numpy lacks."""
+    """The values as another element type, rounded to nearest.
+
+    It is float32 where numpy lacks the type.
+    """
     if value.dtype == dtype:
         return value
     target = "float32" if dtype in RAW else dtype

@@ -1,4 +1,4 @@
-"""What an adapter must provide for paralign to run, watch and train a model of its framework.
+"""What an adapter must provide for paralign to run, watch and train a model.
 
 An adapter is a small class without state of its own. ``Adapter`` is what every framework has; ``Training``,
 ``Exporting``, ``Digesting`` and ``Diagnosing`` are optional: code asks ``isinstance(adapter, Training)``.
@@ -96,10 +96,13 @@ class OperationSink(Protocol):
     """What watches operations. Operations that the sink itself makes are not seen."""
 
     def before(self, inputs: List[Any]) -> None:
-        """An operation is about to run: its inputs as they are before it, which an in-place operation changes."""
+        """Take the inputs of an operation about to run, which it may change in place."""
 
     def after(self, operation: Operation) -> Optional[List[Any]]:
-        """An operation has run; a list takes the place of its outputs (in an in-place operation, is written into them)."""
+        """Take an operation that has run; a list takes the place of its outputs.
+
+        In an in-place operation, it is written into them.
+        """
 
 
 Sink = Callable[[Call], None]
@@ -141,17 +144,22 @@ class Adapter(Protocol):
         """Whether ``value`` is a model of this framework."""
 
     def to_array(self, tensor: Any) -> Typed:
-        """The values on the host, without a copy where the framework allows it; raw bits for bfloat16 and float8.
+        """The values on the host, without a copy where the framework allows it.
+
+        bfloat16 and float8 are raw bits.
 
         Raises:
             UnsupportedTensor: for sparse, quantised and other layouts; names what it is and what to do.
         """
 
     def version(self, tensor: Any) -> Optional[int]:
-        """A number that grows whenever the tensor is written to in place; None where the framework keeps none."""
+        """A number that grows with every write to the tensor in place; None without one."""
 
     def from_array(self, value: Typed) -> Any:
-        """A new tensor of the same element type on the device in use; never shares memory with ``value``."""
+        """A new tensor of the same element type on the device in use.
+
+        It never shares memory with ``value``.
+        """
 
     def modules(self, model: Any) -> List[Tuple[str, Any]]:
         """Paths and modules, the root ('') first, each module once, in definition order."""
@@ -160,7 +168,10 @@ class Adapter(Protocol):
         """The framework's layer class that a module is or derives from, see :class:`Entry`."""
 
     def state(self, model: Any) -> List[Entry]:
-        """Every parameter and buffer, in definition order, aliases included (``shared`` says of which)."""
+        """Every parameter and buffer, in definition order, aliases included.
+
+        ``shared`` says of which.
+        """
 
     def load_state(self, model: Any, values: Dict[str, Typed]) -> None:
         """Write values into the named entries, in place, converted to each entry's own type.
@@ -170,13 +181,18 @@ class Adapter(Protocol):
         """
 
     def observe(self, model: Any, sink: Sink, select: Optional[Select] = None) -> AbstractContextManager[None]:
-        """Call ``sink`` after every module call inside the context; on leaving, nothing remains changed, also after an exception.
+        """Call ``sink`` after every module call inside the context.
+
+        On leaving, nothing remains changed, also after an exception.
 
         ``select(path, module)`` limits which modules are watched. Nested and repeated use are allowed.
         """
 
     def cast(self, model: Any, dtype: str) -> None:
-        """Cast floating parameters and buffers to ``dtype`` in place; integer and bool buffers stay as they are."""
+        """Cast floating parameters and buffers to ``dtype`` in place.
+
+        Integer and bool buffers stay as they are.
+        """
 
     def train(self, model: Any, mode: str) -> None:
         """Put the model into a mode.
@@ -200,13 +216,18 @@ class Observing(Protocol):
     """A framework whose single operations can be watched."""
 
     def operations(self, sink: OperationSink, model: Any = None) -> AbstractContextManager[None]:
-        """Call the sink around every operation of this thread inside the context; on leaving, nothing remains changed.
+        """Call the sink around every operation of this thread inside the context.
+
+        On leaving, nothing remains changed.
 
         ``model`` gives operations their module paths. Nested use is allowed: the inner observation sees its operations first.
         """
 
     def constructions(self) -> AbstractContextManager[Dict[int, Tuple[str, ...]]]:
-        """The user's code that constructed each module inside the context: ``id`` of the module -> ``file:line``, innermost first."""
+        """The user's code that constructed each module inside the context.
+
+        ``id`` of the module -> ``file:line``, innermost first.
+        """
 
     def describe(self, tensor: Any) -> Tuple[str, Tuple[int, ...]]:
         """Canonical element type and shape.
@@ -222,7 +243,9 @@ class Observing(Protocol):
         """A tensor of other values through which gradients pass as through the one that was made."""
 
     def on_gradient(self, tensor: Any, sink: Callable[[Any], Any]) -> Optional[Callable[[], None]]:
-        """Have ``sink`` called with the whole gradient of a tensor in a later backward pass, until the function that is returned is called.
+        """Have ``sink`` called with a tensor's whole gradient in a later backward pass.
+
+        The function that is returned ends that.
 
         What ``sink`` returns takes the gradient's place, unless it is None. None is returned where the tensor will have no gradient.
         """
@@ -233,7 +256,9 @@ Place = Tuple[int, str]
 
 
 class History:
-    """What was seen while a model was built; modules are kept, so that no ``id`` is used twice.
+    """What was seen while a model was built.
+
+    Modules are kept, so that no ``id`` is used twice.
 
     ``registered`` and ``before_load`` map places to values, ``lines`` to the lines of the user's code that registered a buffer.
     ``replaces`` says that a checkpoint took the place of tensors instead of being copied into them. ``ran`` has the buffers that calls of
@@ -254,7 +279,7 @@ class Remembering(Protocol):
     """A framework whose models can be watched while they are built."""
 
     def history(self) -> AbstractContextManager[History]:
-        """What buffers held when they were registered inside the context, and what was there before a checkpoint was loaded."""
+        """What buffers held when registered inside the context, and before a checkpoint."""
 
 
 @runtime_checkable
@@ -265,7 +290,10 @@ class Training(Protocol):
         """The model's parameters, as an optimizer takes them."""
 
     def watch(self, tensor: Any) -> Any:
-        """A leaf with the same values whose gradient is kept; non-floating tensors are returned as they are."""
+        """A leaf with the same values whose gradient is kept.
+
+        Non-floating tensors are returned as they are.
+        """
 
     def gradient(self, tensor: Any) -> Any:
         """The gradient that a backward pass left on a leaf, or None."""
@@ -286,7 +314,10 @@ class Training(Protocol):
         """The learning rate that the next update uses, one a parameter group."""
 
     def step_scheduler(self, optimizer: Any, scheduler: Any) -> None:
-        """Advance the schedule by one; ``scheduler`` may be None (Paddle: the one inside the optimizer, if any)."""
+        """Advance the schedule by one; ``scheduler`` may be None.
+
+        In Paddle, it is then the one inside the optimizer, if any.
+        """
 
 
 @runtime_checkable
@@ -297,7 +328,10 @@ class Numbering(Protocol):
         """Save a ``state_dict()`` as programs of the framework do."""
 
     def numbered_anew(self) -> AbstractContextManager[None]:
-        """Numbers begin anew inside, as in a program that builds one optimizer; afterwards they go on as before."""
+        """Begin numbers anew inside, as in a program that builds one optimizer.
+
+        Afterwards they go on as before.
+        """
 
 
 @runtime_checkable
@@ -305,7 +339,10 @@ class Curving(Protocol):
     """A framework whose gradients can be differentiated again."""
 
     def slopes(self, total: Any, leaves: Sequence[Any]) -> List[Any]:
-        """The gradients of a scalar with respect to leaves, as tensors with a backward pass; None for a leaf that it does not depend on."""
+        """The gradients of a scalar with respect to leaves, with a backward pass.
+
+        None for a leaf that it does not depend on.
+        """
 
 
 @runtime_checkable
@@ -316,13 +353,19 @@ class Lending(Protocol):
         """The settings of a thread that has just begun: gradients on, no automatic casts."""
 
     def process_state(self) -> Any:
-        """What a check changes of the framework's own state: generators of random numbers, the device in use."""
+        """What a check changes of the framework's own state.
+
+        Generators of random numbers, the device in use.
+        """
 
     def put_process_state(self, state: Any) -> None:
         """Put back what :meth:`process_state` returned."""
 
     def lend(self, model: Any) -> Callable[[], None]:
-        """Keep all of a model's state, gradients included, which are gone until the function that is returned puts all back."""
+        """Keep all of a model's state; gradients are gone until the returned function is called.
+
+        It puts all back.
+        """
 
 
 @runtime_checkable
@@ -330,7 +373,9 @@ class Exporting(Protocol):
     """A framework whose exported programs can be run."""
 
     def run_exported(self, path: str, inputs: Sequence[Any]) -> Any:
-        """Outputs of the program exported to ``path`` (a file, or the prefix of several) on host arrays, as host arrays.
+        """Run the program exported to ``path`` on host arrays; outputs are host arrays.
+
+        ``path`` is a file, or the prefix of several.
 
         Raises:
             EnvironmentUnavailable: nothing here can run such a file; says what to install.
@@ -343,7 +388,9 @@ class Timing(Protocol):
     """A framework whose exported programs can be asked for the times of their operators."""
 
     def operator_times(self, path: str, inputs: Sequence[Any]) -> "List[OperatorTime]":
-        """The time of each operator in one run of the program exported to ``path`` on host arrays, the slowest first.
+        """The time of each operator in one run of the exported program, the slowest first.
+
+        The program lies at ``path`` and takes host arrays.
 
         Raises:
             EnvironmentUnavailable: nothing here can run such a file.
@@ -356,7 +403,9 @@ class Digesting(Protocol):
     """A framework whose own kernels make digests and sketches."""
 
     def fingerprint(self, tensor: Any, sketch: bool = True) -> "Tuple[str, Optional[np.ndarray[Any, Any]]]":
-        """The digest of a tensor (``capture/digest.py``), and its sketch (``capture/sketch.py``) unless it is not wanted.
+        """The digest of a tensor, and its sketch unless it is not wanted.
+
+        See ``capture/digest.py`` and ``capture/sketch.py``.
 
         Made on the tensor's device; where the kernels cannot (complex elements, NaN, infinities, extreme values), by numpy. The tensor
         is not changed and no gradient is recorded. Extra memory is below 100 MB whatever the size.
@@ -366,12 +415,18 @@ class Digesting(Protocol):
         """
 
     def sketch(self, tensor: Any) -> "np.ndarray[Any, Any]":
-        """The sketch alone, as :meth:`fingerprint` makes it: of a value whose elements are known and were put into another order."""
+        """The sketch alone, as :meth:`fingerprint` makes it.
+
+        It is for a value whose elements are known and were put into another order.
+        """
 
 
 @runtime_checkable
 class Diagnosing(Protocol):
-    """A framework that tells how it was built and is set, and whose kernels can be tried (``paralign doctor``)."""
+    """A framework that tells how it was built, and whose kernels can be tried.
+
+    ``paralign doctor`` asks it.
+    """
 
     def diagnose(self) -> Dict[str, Any]:
         """How the framework was built and is set.
@@ -391,13 +446,19 @@ class Diagnosing(Protocol):
 
 @runtime_checkable
 class Lazy(Protocol):
-    """A framework that can build a model without memory for its parameters, and give it to parts of the model."""
+    """A framework that can build a model without memory for its parameters.
+
+    Parts of the model are given memory later.
+    """
 
     def empty(self) -> AbstractContextManager[None]:
         """Build models without memory for parameters inside; buffers hold what the model computed."""
 
     def fill(self, module: Any) -> None:
-        """Give the parameters of a module, and of those below, memory; what they hold is for the caller to load."""
+        """Give the parameters of a module, and of those below, memory.
+
+        What they hold is for the caller to load.
+        """
 
     def drop(self, module: Any) -> None:
         """Take that memory away."""

@@ -35,7 +35,10 @@ _OWN = {name: f"paralign.adapters.{name}:create" for name in ("torch", "paddle",
 
 @lru_cache(maxsize=1)
 def known() -> Dict[str, str]:
-    """Framework -> ``module:function`` of its adapter; our own come first and cannot be replaced."""
+    """Framework -> ``module:function`` of its adapter.
+
+    Our own come first and cannot be replaced.
+    """
     return {**_installed(), **_OWN}
 
 
@@ -53,7 +56,10 @@ def frameworks() -> List[str]:
 
 
 def imported() -> List[str]:
-    """The frameworks that this process has imported; one that runs programs of others only where there is no other."""
+    """The frameworks that this process has imported.
+
+    One that runs programs of others only where there is no other.
+    """
     found = [name for name in frameworks() if name in sys.modules]
     return [name for name in found if name != ENGINE] or found
 
@@ -84,7 +90,7 @@ def load(name: str) -> Adapter:
 
 
 def _check_version(name: str) -> None:
-    """Refuse a framework that is older than its adapter can use, before the adapter trips over what it lacks.
+    """Refuse a framework that is older than its adapter can use.
 
     Raises:
         ImportError: the framework is not there.
@@ -103,7 +109,7 @@ def _check_version(name: str) -> None:
 
 
 def detect(model: Any) -> Optional[str]:
-    """The framework of a live model, judged by frameworks that are already imported; None where none claims it."""
+    """The framework of a live model, of those already imported; None where none claims it."""
     for name in [name for name in frameworks() if name in sys.modules]:
         if load(name).is_model(model):
             return name

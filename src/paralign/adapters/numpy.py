@@ -62,7 +62,10 @@ class NumpyAdapter:
         return {}
 
     def seed(self, seed: int) -> None:
-        """Seed numpy's global generator and ``random``; generators of the user's own are theirs to seed."""
+        """Seed numpy's global generator and ``random``.
+
+        Generators of the user's own are theirs to seed.
+        """
         _exported.seed_host(seed)
 
     def is_tensor(self, value: Any) -> bool:
@@ -89,7 +92,7 @@ class NumpyAdapter:
         return _sketch.sketch(self.to_array(tensor))
 
     def version(self, tensor: Any) -> Optional[int]:  # noqa: ARG002 - numpy keeps no count of writes
-        """A number that grows whenever the tensor is written to in place; None where the framework keeps none."""
+        """A number that grows with every write to the tensor in place; None without one."""
         return None
 
     def from_array(self, value: Typed) -> Any:
@@ -110,7 +113,10 @@ class NumpyAdapter:
         return ""
 
     def state(self, model: Any) -> List[Entry]:
-        """Every array, a buffer unless it lies in a dict attribute called ``parameters``; names are attribute paths."""
+        """Every array, named by its attribute path.
+
+        It is a buffer unless it lies in a dict attribute called ``parameters``.
+        """
         return [entry for entry, _, _ in _arrays(model)]
 
     def load_state(self, model: Any, values: Dict[str, Typed]) -> None:
@@ -130,7 +136,10 @@ class NumpyAdapter:
 
     @contextmanager
     def observe(self, model: Any, sink: Sink, select: Optional[Select] = None) -> Iterator[None]:
-        """Replaces ``__call__`` of the modules' classes; ``inputs`` are the arguments, then a dict of the keyword arguments if any."""
+        """Replace ``__call__`` of the modules' classes.
+
+        ``inputs`` are the arguments, then a dict of the keyword arguments if any.
+        """
         targets = {}
         modules = [(path, module) for path, module in self.modules(model) if _is_module(module)]
         for path, module in modules:
@@ -144,7 +153,9 @@ class NumpyAdapter:
             yield
 
     def cast(self, model: Any, dtype: str) -> None:
-        """Cast floating arrays, complex ones to match. An array cannot change its type: it is replaced where it is held.
+        """Cast floating arrays, complex ones to match.
+
+        An array cannot change its type: it is replaced where it is held.
 
         The same array held twice is replaced by the same new array; references elsewhere keep the old one.
         """
@@ -188,7 +199,7 @@ class NumpyAdapter:
         """Nothing to put back."""
 
     def lend(self, model: Any) -> Callable[[], None]:
-        """Keep every array that can be written to with its values, where it is held, and the attributes of every object."""
+        """Keep every writable array with its values and its place, and objects' attributes."""
         attributes = Attributes(owner for _, owner in _owners(model))
         held = [(holder, key, entry.tensor, entry.tensor.copy()) for entry, holder, key in _arrays(model)]
 
@@ -211,12 +222,15 @@ def _extension(dtype: str) -> Any:
 
 
 def _is_module(value: Any) -> bool:
-    """Whether a value is an object whose class defines ``__call__`` in Python, so that its calls can be observed."""
+    """Whether a value's class defines ``__call__`` in Python, so that calls are seen."""
     return callable(value) and isinstance(inspect.getattr_static(type(value), "__call__", None), types.FunctionType)
 
 
 def _is_owner(value: Any) -> bool:
-    """Whether a value is an object that may hold state: one of neither Python's nor numpy's own classes."""
+    """Whether a value is an object that may hold state.
+
+    One of neither Python's nor numpy's own classes.
+    """
     if isinstance(value, types.SimpleNamespace):
         return True
     if not hasattr(value, "__dict__") or isinstance(value, (type, types.ModuleType, types.FunctionType, types.MethodType, np.ndarray)):

@@ -34,7 +34,9 @@ _SUFFIX = ".onnx"
 
 
 class Program:
-    """An ONNX program that can be called: arrays by position or by name, in the program's order.
+    """An ONNX program that can be called.
+
+    Arrays are given by position or by name, in the program's order.
 
     Returns one array bare, several as a dict by the names of the program's outputs.
 
@@ -57,7 +59,7 @@ class Program:
 
     @property
     def source(self) -> Any:
-        """The path of the file, or the bytes that a session was made of; None where a session kept neither."""
+        """The path of the file, or the bytes of a session; None where it kept neither."""
         return self.path or getattr(self._session, "_model_bytes", None)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -115,7 +117,7 @@ class OnnxRuntimeAdapter(NumpyAdapter):
         return model if isinstance(model, Program) else Program(model, self._device)
 
     def flags(self) -> Dict[str, Any]:
-        """The device, what runs there, and the element type that arrays have unless they say another."""
+        """The device, what runs there, and the usual element type of arrays."""
         return {"device": self._device, "providers": _onnx.PROVIDERS[self._device], "default_dtype": "float32"}
 
     def is_model(self, value: Any) -> bool:
@@ -129,7 +131,7 @@ class OnnxRuntimeAdapter(NumpyAdapter):
         return [("", model)]
 
     def state(self, model: Any) -> "List[Entry]":  # noqa: ARG002 - the same for all
-        """Nothing: exporters fold and rename weights, so that those in a program are none that could be carried over."""
+        """Nothing: exporters fold and rename weights, so that none could be carried over."""
         return []
 
     def load_state(self, model: Any, values: "Dict[str, Typed]") -> None:
@@ -169,7 +171,7 @@ class WatchingAdapter(OnnxRuntimeAdapter):
     """Also watches single operations, node by node."""
 
     def operations(self, sink: "OperationSink", model: Any = None) -> "AbstractContextManager[None]":
-        """Every node of the program, in the order in which the file has them, without what the runtime fuses."""
+        """Watch every node of the program in the file's order, without what is fused."""
         from paralign.adapters import _onnx_nodes
 
         return _onnx_nodes.watched(model, sink, self._source)

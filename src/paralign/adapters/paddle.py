@@ -102,7 +102,10 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
         paddle.set_device(wanted)
 
     def place(self, model: Any) -> Any:
-        """The same model, its parameters and buffers moved; ``_dtype`` is kept, which ``Layer.to`` would forget."""
+        """The same model, its parameters and buffers moved.
+
+        ``_dtype`` is kept, which ``Layer.to`` would forget.
+        """
         kept = [(layer, layer._dtype) for layer in model.sublayers(include_self=True)]  # noqa: SLF001 - there is no public name for it
         for tensor in (entry.tensor for entry in self.state(model)):
             place = paddle.framework._current_expected_place()  # noqa: SLF001 - get_device gives a name, not a place
@@ -114,7 +117,7 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
         return model
 
     def flags(self) -> Dict[str, Any]:
-        """Device, default dtype, those flags that this build has, and how far its imitation of PyTorch is on."""
+        """Device, default dtype, this build's flags, and how far PyTorch is imitated."""
         found: Dict[str, Any] = {"device": paddle.get_device(), "default_dtype": paddle.get_default_dtype()}
         for flag in _FLAGS:
             with suppress(ValueError):  # Paddle's way of saying that this build has no such flag
@@ -136,7 +139,10 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
         return isinstance(value, paddle.nn.Layer)
 
     def to_array(self, tensor: Any) -> Typed:
-        """The values on the host; shares the tensor's memory where that is on the host and numpy can take it over (DLPack)."""
+        """The values on the host.
+
+        They share the tensor's memory where that is on the host and numpy can take it over (DLPack).
+        """
         name = recordable(tensor)
         host = tensor.detach()
         if not host.place.is_cpu_place():
@@ -167,7 +173,7 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
             return _sketch.sketch(self.to_array(plain)) if made is None else made
 
     def version(self, tensor: Any) -> Optional[int]:
-        """A number that grows whenever the tensor is written to in place; None where the framework keeps none."""
+        """A number that grows with every write to the tensor in place; None without one."""
         return int(tensor.inplace_version)
 
     def from_array(self, value: Typed) -> Any:
@@ -192,7 +198,9 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
         return list(model.named_sublayers(include_self=True))
 
     def kind(self, module: Any) -> str:
-        """The class of Paddle (layers, ``paddle.vision.ops``, ``paddle.incubate``, …) that a layer is or derives from; no model's.
+        """The class of Paddle that a layer is or derives from; no model's.
+
+        Layers, ``paddle.vision.ops``, ``paddle.incubate``, and so on.
 
         ``paddle.compat.nn.Linear`` keeps its matrix as PyTorch does: a layer of the user's own, whose layout running the models tells.
         """
@@ -243,7 +251,10 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
 
     @contextmanager
     def observe(self, model: Any, sink: Sink, select: Optional[Select] = None) -> Iterator[None]:
-        """Forward hooks on every layer; ``inputs`` are the arguments, then a dict of the keyword arguments if any."""
+        """Watch by forward hooks on every layer.
+
+        ``inputs`` are the arguments, then a dict of the keyword arguments if any.
+        """
         with attached(self._targets(model, select), Calls(sink, self._source), "register_forward_post_hook"):
             yield
 
@@ -264,7 +275,10 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
 
     @contextmanager
     def operations(self, sink: OperationSink, model: Any = None) -> Iterator[None]:
-        """Everything that reaches a kernel through Python; operations that call others in C++ are seen as one."""
+        """Watch everything that reaches a kernel through Python.
+
+        Operations that call others in C++ are seen as one.
+        """
         paths = Paths()
         targets = [] if model is None else self._targets(model)
         with attached(targets, paths, "register_forward_post_hook"), _paddle_operations.observed(sink, self._source, paths):
@@ -272,12 +286,15 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
 
     @contextmanager
     def constructions(self) -> Iterator[Dict[int, Tuple[str, ...]]]:
-        """By wrapping ``paddle.nn.Layer.__init__`` for the time; also the lines that freeze parameters, by the parameters' ``id``."""
+        """Wrap ``paddle.nn.Layer.__init__`` for the time.
+
+        The lines that freeze parameters are noted too, by the parameters' ``id``.
+        """
         with constructed(paddle.nn.Layer, self._source) as found, _paddle_operations.freezing(found, self._source):
             yield found
 
     def history(self) -> AbstractContextManager[History]:
-        """By wrapping ``register_buffer`` and ``set_state_dict`` of ``paddle.nn.Layer`` for the time."""
+        """Wrap ``register_buffer`` and ``set_state_dict`` of ``paddle.nn.Layer`` for the time."""
         return _history.remembered(self, paddle.nn.Layer, _LOADERS, self._source)
 
     def describe(self, tensor: Any) -> Tuple[str, Tuple[int, ...]]:
@@ -298,7 +315,9 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
         return _paddle_operations.on_gradient(tensor, sink)
 
     def cast(self, model: Any, dtype: str) -> None:
-        """Cast floating tensors, their gradients and the layers' ``_dtype``; complex tensors to match.
+        """Cast floating tensors, their gradients and the layers' ``_dtype``.
+
+        Complex tensors are cast to match.
 
         All tensors stay the same objects, so optimizers keep them (see :meth:`step`); what an optimizer has accumulated in earlier
         updates keeps its type: cast before the first update. ``Layer.to`` would cast integer buffers too, and fails on recurrent layers.
@@ -317,15 +336,24 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
             _retype_layer(layer, dtype)
 
     def train(self, model: Any, mode: str) -> None:
-        """Calls the model's own ``train`` or ``eval``; then changes random and recurrent layers, see ``_modes.set_train``."""
+        """Call the model's own ``train`` or ``eval``, then change random and recurrent layers.
+
+        See ``_modes.set_train``.
+        """
         _modes.set_train(model, model.sublayers(include_self=True), mode, RNNBase, "_cudnn_impl", in_steps)
 
     def no_grad(self) -> AbstractContextManager[None]:
-        """``paddle.no_grad``; programs of ``to_static`` that are built inside have gradients all the same."""
+        """Enter ``paddle.no_grad``.
+
+        Programs of ``to_static`` that are built inside have gradients all the same.
+        """
         return _translated_paddle.no_grad()
 
     def gradients(self, model: Any) -> Dict[str, Any]:
-        """Every parameter once, running statistics left out; none of what a rate of 0 freezes, whatever the backward pass left there."""
+        """The gradient of every parameter once, without running statistics.
+
+        None of what a rate of 0 freezes, whatever the backward pass left there.
+        """
         entries = [entry for entry in self.state(model) if entry.role == "parameter" and entry.shared is None]
         return {e.name: None if held_still(e.tensor) else _paddle_operations.dense(e.tensor.grad, e.tensor) for e in entries}
 
@@ -338,7 +366,10 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
         _modes.write_mode(mode)
 
     def run_exported(self, path: str, inputs: Sequence[Any]) -> Any:
-        """Run ``<prefix>.json`` or ``.pdmodel`` with its ``.pdiparams`` (Paddle Inference), or ``.onnx``."""
+        """Run ``<prefix>.json`` or ``.pdmodel`` with its ``.pdiparams``, or ``.onnx``.
+
+        By Paddle Inference.
+        """
         file = _programs_paddle.program_file(path)
         if file.endswith(".onnx"):
             return _onnx.run_file(file, inputs)
@@ -353,7 +384,10 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
 
 
 def _walk(layer: Any, path: str) -> Iterator[Tuple[str, Any]]:
-    """Every layer under every path that it has; the public iterators leave repeated layers out."""
+    """Every layer under every path that it has.
+
+    The public iterators leave repeated layers out.
+    """
     yield path, layer
     for name, child in layer._sub_layers.items():  # noqa: SLF001 - see above
         if child is not None:
@@ -390,7 +424,10 @@ def _retype(tensor: Any, dtype: str) -> None:
 
 
 def _retype_layer(layer: Any, dtype: str) -> None:
-    """Set ``_dtype``, which layers create constants in, in the form that it has: a name or a type of Paddle."""
+    """Set ``_dtype``, which layers create constants in, in the form that it has.
+
+    A name or a type of Paddle.
+    """
     if isinstance(layer, RNNCellBase) and type(layer).get_initial_states is RNNCellBase.get_initial_states:
         vars(layer).pop("get_initial_states", None)  # a cell starts from zeros of the default type, whatever its own is
         if dtype != paddle.get_default_dtype():

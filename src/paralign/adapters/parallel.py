@@ -1,4 +1,7 @@
-"""What a framework adds where it runs in several processes: batch normalisation over all of them on a CPU, and a trial of talking."""
+"""What a framework adds where it runs in several processes.
+
+Batch normalisation over all of them on a CPU, and a trial of talking.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +25,22 @@ class Parallel(Protocol):
     """One framework's part; a module has these functions."""
 
     def synchronise_on_cpu(self) -> None:
-        """Let ``SyncBatchNorm`` compute on the CPU, where the frameworks have no kernel for it. It stays so until the process ends."""
+        """Let ``SyncBatchNorm`` compute on the CPU until the process ends.
+
+        The frameworks have no kernel for it there.
+        """
 
     def after_backward(self, act: "Callable[[], None]") -> "AbstractContextManager[None]":
-        """Call ``act`` after each backward pass inside the context: gradients are exchanged by then, and neither clipped nor used."""
+        """Call ``act`` after each backward pass inside the context.
+
+        Gradients are exchanged by then, and neither clipped nor used.
+        """
 
     def join(self, device: str) -> None:
-        """Join the group of processes that the launcher has started: with gloo on the CPU, with NCCL on GPUs."""
+        """Join the group of processes that the launcher has started.
+
+        With gloo on the CPU, with NCCL on GPUs.
+        """
 
     def total(self, value: "np.ndarray[Any, Any]", device: str) -> "np.ndarray[Any, Any]":
         """The sum over all processes; every one of them has to call it."""

@@ -1,4 +1,6 @@
-"""What paralign's own process has to know of a framework that it never imports: one record for each, found by name.
+"""What paralign's own process has to know of a framework that it never imports.
+
+One record for each, found by name.
 
 An installed package gives its record by an entry point of the group ``paralign.profiles``: its name is the framework's, its value
 ``package.module:PROFILE``. That module must import no framework. A framework without one has the defaults.

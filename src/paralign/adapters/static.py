@@ -1,4 +1,7 @@
-"""A static program of Paddle's as a model: arrays in, what is fetched out by name, gradients included."""
+"""A static program of Paddle's as a model.
+
+Arrays go in, what is fetched comes out by name, gradients included.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +94,10 @@ class StaticProgram:
 
 
 def _no_gradient(name: str, variable: Any, loss: Any, operations: Sequence[Any]) -> UsageError:
-    """The error that says why there is no gradient: the variable asks for none, the way to the loss is cut, or there is no way."""
+    """The error that says why there is no gradient.
+
+    The variable asks for none, the way to the loss is cut, or there is no way.
+    """
     if variable.stop_gradient:
         return UsageError(f"{name}: no gradient is asked of it, stop_gradient is set on it", hint="set stop_gradient = False on data")
     way = _way(variable, loss, operations)
@@ -122,7 +128,10 @@ def _way(variable: Any, loss: Any, operations: Sequence[Any]) -> List[Any]:
 
 
 def _cut(variable: Any, way: Sequence[Any]) -> Sequence[Any]:
-    """The way from the first operation on that takes a value with a gradient, and none of whose results has one."""
+    """The way from where a value's gradient is cut off.
+
+    The first operation there takes a value with a gradient, and none of its results has one.
+    """
     carrying = {variable.id}
     for number, operation in enumerate(way):
         if not any(each.id in carrying for each in operation.operands_source()):
@@ -135,7 +144,10 @@ def _cut(variable: Any, way: Sequence[Any]) -> Sequence[Any]:
 
 
 def _line(operation: Any) -> str:
-    """The user's innermost line that made an operation, ``file:line``; '' where Paddle keeps none."""
+    """The user's innermost line that made an operation, ``file:line``.
+
+    '' where Paddle keeps none.
+    """
     own = str(Path(paddle.__file__).parent)
     frames = [re.match(r'\s*File "(.+)", line (\d+)', text) for text in getattr(operation, "callstack", None) or []]
     lines = [f"{frame.group(1)}:{frame.group(2)}" for frame in frames if frame is not None and not frame.group(1).startswith(own)]
@@ -143,7 +155,10 @@ def _line(operation: Any) -> str:
 
 
 def _name(variable: Any) -> str:
-    """The name of a variable; '' for one that has none: in the newer format only data and parameters have names."""
+    """The name of a variable, '' for one that has none.
+
+    In the newer format only data and parameters have names.
+    """
     try:
         return str(variable.name)
     except ValueError:

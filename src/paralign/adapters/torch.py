@@ -147,7 +147,7 @@ class TorchAdapter(_lazily_torch.BuildsLazily, _lending_torch.Lends, _diagnosis_
             return _sketch.sketch(self.to_array(plain)) if made is None else made
 
     def version(self, tensor: Any) -> Optional[int]:
-        """A number that grows whenever the tensor is written to in place; None where the framework keeps none."""
+        """A number that grows with every write to the tensor in place; None without one."""
         return None if tensor.is_inference() else int(tensor._version)  # noqa: SLF001 - autograd's own counter, which has no public name
 
     def from_array(self, value: Typed) -> Any:
@@ -182,7 +182,10 @@ class TorchAdapter(_lazily_torch.BuildsLazily, _lending_torch.Lends, _diagnosis_
         return ""
 
     def state(self, model: Any) -> List[Entry]:
-        """Parameters before buffers, module by module. BatchNorm's ``momentum`` weighs the new statistics, as in PyTorch."""
+        """Parameters before buffers, module by module.
+
+        BatchNorm's ``momentum`` weighs the new statistics, as in PyTorch.
+        """
         entries: List[Entry] = []
         first: Dict[int, str] = {}
         kinds: Dict[str, str] = {}
@@ -224,7 +227,10 @@ class TorchAdapter(_lazily_torch.BuildsLazily, _lending_torch.Lends, _diagnosis_
 
     @contextmanager
     def observe(self, model: Any, sink: Sink, select: Optional[Select] = None) -> Iterator[None]:
-        """Forward hooks on every module that takes them; ``inputs`` are the arguments, then a dict of the keyword arguments if any."""
+        """Watch by forward hooks on every module that takes them.
+
+        ``inputs`` are the arguments, then a dict of the keyword arguments if any.
+        """
         with attached(self._targets(model, select), Calls(sink, self._source), "register_forward_hook"):
             yield
 
@@ -246,7 +252,10 @@ class TorchAdapter(_lazily_torch.BuildsLazily, _lending_torch.Lends, _diagnosis_
 
     @contextmanager
     def operations(self, sink: OperationSink, model: Any = None) -> Iterator[None]:
-        """Everything that reaches ``aten``; composite operations are seen as their parts, a compiled model as if it were not compiled."""
+        """Watch everything that reaches ``aten``, composite operations as their parts.
+
+        A compiled model is seen as if it were not compiled.
+        """
         paths = Paths()
         targets = [] if model is None else self._targets(model)
         with _uncompiled(), attached(targets, paths, "register_forward_hook"), _torch_operations.observed(sink, self._source, paths):
@@ -254,12 +263,15 @@ class TorchAdapter(_lazily_torch.BuildsLazily, _lending_torch.Lends, _diagnosis_
 
     @contextmanager
     def constructions(self) -> Iterator[Dict[int, Tuple[str, ...]]]:
-        """By wrapping ``torch.nn.Module.__init__`` for the time; also the lines that freeze parameters, by the parameters' ``id``."""
+        """Wrap ``torch.nn.Module.__init__`` for the time.
+
+        The lines that freeze parameters are noted too, by the parameters' ``id``.
+        """
         with constructed(torch.nn.Module, self._source) as found, _torch_operations.freezing(found, self._source):
             yield found
 
     def history(self) -> AbstractContextManager[History]:
-        """By wrapping ``register_buffer`` and ``load_state_dict`` of ``torch.nn.Module`` for the time."""
+        """Wrap ``register_buffer`` and ``load_state_dict`` of ``torch.nn.Module`` for the time."""
         return _history.remembered(self, torch.nn.Module, ("load_state_dict",), self._source)
 
     def describe(self, tensor: Any) -> Tuple[str, Tuple[int, ...]]:
@@ -271,7 +283,10 @@ class TorchAdapter(_lazily_torch.BuildsLazily, _lending_torch.Lends, _diagnosis_
         return int(tensor.untyped_storage().data_ptr())
 
     def substitute(self, made: Any, value: Any) -> Any:  # noqa: ARG002 - as the protocol has it
-        """The value: what an operation hands on below the graph of gradients takes the place of what it made."""
+        """The value, which takes the place of what an operation made below the graph.
+
+        The graph is that of gradients.
+        """
         return value
 
     def on_gradient(self, tensor: Any, sink: Callable[[Any], Any]) -> Optional[Callable[[], None]]:
@@ -279,7 +294,9 @@ class TorchAdapter(_lazily_torch.BuildsLazily, _lending_torch.Lends, _diagnosis_
         return _torch_operations.on_gradient(tensor, sink)
 
     def cast(self, model: Any, dtype: str) -> None:
-        """Cast floating tensors and their gradients; complex ones to match. All stay the same objects, so optimizers keep them.
+        """Cast floating tensors and their gradients; complex ones to match.
+
+        All stay the same objects, so optimizers keep them.
 
         What an optimizer has accumulated in earlier updates keeps its type: cast before the first update.
 
@@ -304,7 +321,9 @@ class TorchAdapter(_lazily_torch.BuildsLazily, _lending_torch.Lends, _diagnosis_
                 module.flatten_parameters()  # on a GPU their weights lie in one block, which the cast has split
 
     def train(self, model: Any, mode: str) -> None:
-        """Calls the model's own ``train`` or ``eval``; then changes random and recurrent layers, see ``_modes.set_train``.
+        """Call the model's own ``train`` or ``eval``, then change random and recurrent layers.
+
+        See ``_modes.set_train``.
 
         Raises:
             UsageError: a program of ``torch.export`` in a train mode: it has the mode that it was exported in, which counts as eval mode.
@@ -335,7 +354,10 @@ class TorchAdapter(_lazily_torch.BuildsLazily, _lending_torch.Lends, _diagnosis_
         _modes.write_mode(mode)
 
     def run_exported(self, path: str, inputs: Sequence[Any]) -> Any:
-        """Run ``.pt2`` (torch.export), ``.pt`` or ``.pth`` (TorchScript) or ``.onnx``; outputs nest as the program's do."""
+        """Run ``.pt2`` (torch.export), ``.pt`` or ``.pth`` (TorchScript) or ``.onnx``.
+
+        Outputs nest as the program's do.
+        """
         file = _exported.find(path, _programs_torch.SUFFIXES)
         if file.endswith(".onnx"):
             return _onnx.run_file(file, inputs)
@@ -375,7 +397,10 @@ def _uncompiled() -> AbstractContextManager[None]:
 
 
 def _is_compiled(path: str) -> bool:
-    """Whether a module is inside what ``torch.compile`` returned: hooks there would be compiled too, and split the graph."""
+    """Whether a module is inside what ``torch.compile`` returned.
+
+    Hooks there would be compiled too, and split the graph.
+    """
     return "_orig_mod" in path.split(".")
 
 

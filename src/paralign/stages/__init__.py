@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 def run(stage: Stage, context: Context) -> StageResult:
-    """Carry out a stage of ``registry.STAGES``: the ``run`` of the file of its name, or of ``stage.py`` in the folder of its name."""
+    """Carry out a stage of ``registry.STAGES``.
+
+    It is the ``run`` of the file of its name, or of ``stage.py`` in the folder of its name.
+    """
     module = import_module(f"paralign.stages.{stage.name}")
     if hasattr(module, "__path__"):
         module = import_module(f"paralign.stages.{stage.name}.stage")

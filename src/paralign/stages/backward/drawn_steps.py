@@ -1,4 +1,4 @@
-"""Training steps of models that are random: the candidate's steps draw what the reference's drew.
+"""Training steps of random models: the candidate draws what the reference drew.
 
 Compared where one pass is the same on both sides once its draws are replayed; where it is not, that pass says more than steps would.
 """

@@ -1,4 +1,7 @@
-"""Backward fed by real batches: as many as ``[training] batches`` says, in order, from the reference's loader or each side's own."""
+"""Backward fed by real batches, as many as ``[training] batches`` says, in order.
+
+They come from the reference's loader or each side's own.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class Fed:
-    """What the steps are fed with: ``captures`` of both sides' batches, None where one batch is taken again and again.
+    """What the steps are fed with: captures of both sides' batches.
+
+    None where one batch is taken again and again.
 
     ``refused`` is the stage's result where there is nothing to feed.
     """
@@ -33,7 +38,7 @@ class Fed:
 
 @contextmanager
 def fed(context: Context) -> Iterator[Fed]:
-    """Have real batches take the place of the check's inputs and labels inside, if the project wants them."""
+    """Have real batches take the place of the check's inputs and labels, if wanted."""
     pace = context.settings.pace
     if not pace.batches:
         yield Fed()

@@ -1,4 +1,7 @@
-"""Optimizers that differ by themselves, where the user's own steps make up for it: clipping in the loop, or in the optimizer."""
+"""Optimizers that differ where the user's own steps make up for it.
+
+Gradients are clipped in the loop, or in the optimizer.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,10 @@ def has_excused(context: Context, result: StageResult) -> bool:
 
 
 def slack(context: Context, gradients: Sequence[tuple[np.ndarray, np.ndarray]]) -> Noise | None:
-    """How far PyTorch's clipping alone brings own steps of which the other side's optimizer clips; None where neither does so."""
+    """How far clipping in PyTorch brings own steps apart; None where neither side does so.
+
+    The other side's optimizer clips.
+    """
     apart = context.clipping
     frameworks = {context.framework(side) for side in ("reference", "candidate")}
     if apart is None or apart.kind not in ("global", "tensor") or context.settings.strict or len(frameworks) == 1:
@@ -57,7 +63,9 @@ def slack(context: Context, gradients: Sequence[tuple[np.ndarray, np.ndarray]]) 
 
 
 def excuse(context: Context, result: StageResult, own: StageResult, gradients: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
-    """Take back what was said of the optimizers alone where both sides' own steps come to the same, and are seen to clip alike.
+    """Take back what was said of the optimizers alone where own steps come to the same.
+
+    They must be seen to clip alike.
 
     PyTorch's programs clip in their training loop, Paddle's give ``grad_clip`` to the optimizer: fed equal gradients, the optimizers
     differ, although the trainings do not. Where the own steps never reach the threshold, nothing is shown: the test is too weak.
@@ -95,7 +103,7 @@ def excuse(context: Context, result: StageResult, own: StageResult, gradients: S
 
 
 def _follows(pair: Pair, apart: Clipping) -> bool:
-    """Whether a pair is of the experiment with the optimizers alone, or follows from what an update did."""
+    """Whether a pair is of the optimizers alone, or follows from what an update did."""
     if any(pair is each for each in apart.pairs):
         return True
     place = key_of(pair)
@@ -103,7 +111,7 @@ def _follows(pair: Pair, apart: Clipping) -> bool:
 
 
 def _clips_alike(apart: Clipping, gradients: Sequence[tuple[np.ndarray, np.ndarray]]) -> bool | None:
-    """Whether what reaches the optimizer that clips is, clipped as it does, what reaches the other one.
+    """Whether the gradients before the clipping optimizer, clipped, are the other side's.
 
     Returns:
         False where nothing is clipped by either; None where they do not clip alike.

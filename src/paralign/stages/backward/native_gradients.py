@@ -1,4 +1,7 @@
-"""What the gradients of the first step are as they are: a backward pass in lower precision does not show where all is float64."""
+"""The native gradients of the first step.
+
+A backward pass in lower precision does not show where all is float64.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,9 @@ _NATIVE = Method("native", DOUBLE, NATIVE, (NATIVE,), LIMIT)
 
 
 def judge(context: Context, result: StageResult, captures: tuple[Capture, Capture], method: Method) -> None:
-    """Hold the candidate's native gradients in train mode against the reference's float64 run, all of them together.
+    """Hold the candidate's native gradients in train mode against the reference's float64.
+
+    All of them together.
 
     Single gradients may cancel out in one kernel and not in another; their sum of squares does not.
 
@@ -61,7 +66,10 @@ def judge(context: Context, result: StageResult, captures: tuple[Capture, Captur
 
 
 def _is_finite(reference: Capture, pair: Pair, run: str) -> bool:
-    """Whether the reference's own native gradient is: where it overflows itself, the candidate's tells nothing."""
+    """Whether the reference's own native gradient is finite.
+
+    Where it overflows itself, the candidate's tells nothing.
+    """
     name = pair.reference.name if pair.reference is not None else ""
     known = reference.select(role="gradient", run=run, step=0, name=name)
     return all(bool(np.isfinite(np.asarray(reference.array(record), np.float64)).all()) for record in known)

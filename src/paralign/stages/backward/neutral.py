@@ -1,4 +1,7 @@
-"""Gradients that differ behind an equal loss: parameters at 1 or 0 may hide in the forward pass what is done with them."""
+"""Gradients that differ behind an equal loss.
+
+Parameters at 1 or 0 may hide in the forward pass what is done with them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Why own training steps differ: the number of updates, the gradients that reach them, or the update; with the line."""
+"""Why own training steps differ, with the line.
+
+The number of updates, the gradients that reach them, or the update.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,7 @@ def explain(part: StageResult, steps: Steps, method: Method) -> None:
 
 
 def trace(part: StageResult, steps: Steps) -> None:
-    """Name the expression of the candidate's own that made something wrong, where one is found."""
+    """Name the candidate's expression that made something wrong, where one is found."""
     references, candidates = [], []
     for pair in part.wrong:
         one, other = pair.reference, pair.candidate
@@ -81,7 +84,7 @@ def trace(part: StageResult, steps: Steps) -> None:
 
 
 def _explain_later(part: StageResult, steps: Steps, runs: tuple[str, str], wrong: Pair) -> None:
-    """Where the gradients of the first update agree: the update itself, or gradients that were not cleared."""
+    """Explain steps whose first gradients agree: the update, or gradients not cleared."""
     carried = [
         (here.array - old.array, there.array - before.array, old.array)
         for (_, _, here, there), (_, _, old, before) in zip(
@@ -114,7 +117,10 @@ def _ratio_of(ones: list[Any], others: list[Any]) -> float:
 
 
 def divergence_at(steps: Steps, pair: Pair, *words: str, optimizer: bool = False) -> Divergence:
-    """Both ends of a difference: the first line of each ``train_step`` with one of some words, else where the update is called."""
+    """Both ends of a difference in ``train_step``.
+
+    The first line with one of some words, else where the update is called.
+    """
     ends = []
     for answer in steps.answers:
         line = answer.optimizer if optimizer else _line_with(answer.defined, words) or answer.line or answer.defined
@@ -123,7 +129,7 @@ def divergence_at(steps: Steps, pair: Pair, *words: str, optimizer: bool = False
 
 
 def _line_with(defined: str | None, words: tuple[str, ...]) -> str | None:
-    """The line of the function defined at a place that has the first of some words that occurs in it."""
+    """The line of a function that has the first of some words that occurs in it."""
     place = SourceLine.of(defined)
     if place is None:
         return None

@@ -1,4 +1,4 @@
-"""The user's own training steps that draw random numbers: the candidate's draw what the reference's drew."""
+"""The user's own training steps that draw random numbers, with the reference's draws."""
 
 from __future__ import annotations
 
@@ -54,7 +54,10 @@ def record(context: Context, orders: tuple[OwnSteps, OwnSteps], values: dict[str
 
 
 def native(context: Context, order: OwnSteps, values: dict[str, Capture], reference: Capture) -> Capture | None:
-    """The reference's steps again in its own precision, with the draws that it had in float64; None where that fails."""
+    """The reference's steps in its own precision, with the draws that it had in float64.
+
+    None where that fails.
+    """
     drawn = _numbered(OwnSteps.answer(reference).random[0])
     use = {str(said.number): said.name for said in drawn}
     again = replace(order, runs=[NATIVE], redraw=Redraw(use=use, drawn_in=DOUBLE))

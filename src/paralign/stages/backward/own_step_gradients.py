@@ -1,4 +1,7 @@
-"""How the gradients of one own step compare: alike, a multiple of the other side's, or neither."""
+"""How the gradients of one own step compare.
+
+Alike, a multiple of the other side's, or neither.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ MULTIPLE = 1e-5
 
 @dataclass
 class Compared:
-    """How gradients of one step compare: ``alike``, or ``factor`` times the reference's but for ``left``; ``error`` as they are."""
+    """How gradients of one step compare.
+
+    ``alike``, or ``factor`` times the reference's but for ``left``; ``error`` as they are.
+    """
 
     alike: bool
     factor: float | None

@@ -1,4 +1,7 @@
-"""The user's own training step, run as it is on both sides and judged by what it does to the model."""
+"""The user's own training step, run as it is on both sides.
+
+It is judged by what it does to the model.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,9 @@ LATER = 4.0
 
 
 def weigh(context: Context, result: StageResult) -> bool:
-    """Take back what was said of the optimizers alone where both sides' own steps make up for it; nothing else is added.
+    """Take back what was said of the optimizers alone where own steps make up for it.
+
+    Nothing else is added.
 
     Returns:
         Whether the own steps were run.
@@ -80,7 +85,10 @@ def weigh(context: Context, result: StageResult) -> bool:
 
 
 def judge(context: Context, result: StageResult) -> StageResult:
-    """Add the steps of both sides' ``train_step`` to the result of the stage, which without a loss is theirs alone."""
+    """Add the steps of both sides' ``train_step`` to the result of the stage.
+
+    Without a loss, the stage is theirs alone.
+    """
     having = [side for side in ("reference", "candidate") if context.has(side, "train_step")]
     if len(having) < 2:  # noqa: PLR2004 - both sides
         result.notes += [f"only the {having[0]} has train_step(model, optimizer, batch): it was not run"] if having else []
@@ -121,7 +129,10 @@ def _judge(context: Context, part: StageResult, steps: Steps, method: Method) ->
 
 
 def _judge_drawn(context: Context, part: StageResult, steps: Steps, random: str) -> Steps | None:
-    """Steps that are random: judged with the reference's draws on both sides, where every draw has a counterpart."""
+    """Judge random steps with the reference's draws on both sides.
+
+    Every draw needs a counterpart.
+    """
     found = own_step_draws.record(context, orders_of(context), steps.given)
     if isinstance(found, str):
         part.verdict = UNDERPOWERED
@@ -180,7 +191,7 @@ def _judge_steps(context: Context, part: StageResult, steps: Steps, method: Meth
 
 
 def _excuse_slight(part: StageResult, steps: Steps, method: Method) -> None:
-    """Leave out changes that are hardly more apart than the reference's own noise, where equal gradients reached the update.
+    """Leave out changes hardly more apart than the noise, where gradients are equal.
 
     A kernel that computes a constant in float32 in a float64 pass too makes an error of that size, and an update may enlarge it.
     """
@@ -199,12 +210,15 @@ def _excuse_slight(part: StageResult, steps: Steps, method: Method) -> None:
 
 
 def _is_slight(pair: Pair) -> bool:
-    """Whether two changes are hardly more apart than rounding moves them, and not by much of themselves."""
+    """Whether two changes are hardly more apart than rounding, and by little of themselves."""
     return pair.ratio is not None and pair.error is not None and pair.ratio <= SLIGHT and pair.error <= APART
 
 
 def _excuse_variances(context: Context, pairs: list[Pair]) -> None:
-    """PyTorch's running variance is unbiased, Paddle's is not: how often a step updates it, nobody knows, so it is not judged."""
+    """Leave out running variances: PyTorch's are unbiased, Paddle's are not.
+
+    How often a step updates one is not known.
+    """
     if context.settings.strict or not running.kept_otherwise(context.framework("reference"), context.framework("candidate")):
         return
     for pair in pairs:
@@ -213,7 +227,10 @@ def _excuse_variances(context: Context, pairs: list[Pair]) -> None:
 
 
 def _excuse_cancelled(steps: Steps, method: Method, step: int, pairs: list[Pair]) -> None:
-    """Leave out what is zero but for rounding in float64: changes and buffers, and what an update makes of gradients that are."""
+    """Leave out what is zero but for rounding in float64.
+
+    These are changes and buffers, and what an update makes of gradients that are.
+    """
     vanishing = _vanishing(steps, method, step)
     for role in ("parameter", "buffer"):
         own = [(p, p.reference, p.stats) for p in pairs if p.reference is not None and p.stats is not None and p.reference.role == role]
@@ -227,7 +244,10 @@ def _excuse_cancelled(steps: Steps, method: Method, step: int, pairs: list[Pair]
 
 
 def _vanishing(steps: Steps, method: Method, step: int) -> set[str]:
-    """Parameters whose gradients are zero but for rounding on both sides, beside all gradients of the step."""
+    """Parameters whose gradients are zero but for rounding, beside all gradients.
+
+    They are so on both sides.
+    """
     given = steps.values("gradient", (method.reference_run, method.candidate_run), step)
     least = running.CANCELLED * _length([value for _, _, value, _ in given])
     names = set()
@@ -244,7 +264,10 @@ def _length(values: Iterable[Typed]) -> float:
 
 
 def _judge_native(part: StageResult, steps: Steps) -> None:
-    """Steps as they are, in mixed precision where ``train_step`` has it: their noise is the reference's own distance from float64."""
+    """Judge steps as they are, in mixed precision where ``train_step`` has it.
+
+    Their noise is the reference's own distance from float64.
+    """
     pairs = steps.pairs(AGAINST, 0)
     settle(pairs, replace(AGAINST, limit=COARSER), Tolerance())
     _excuse_variances(steps.context, pairs)

@@ -1,4 +1,7 @@
-"""Both sides' own training steps as they were recorded, on the check's inputs or on the reference's first batches."""
+"""Both sides' own training steps as they were recorded.
+
+They were taken on the check's inputs or on the reference's first batches.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ class Steps:
         return OwnSteps.answer(self.reference), OwnSteps.answer(self.candidate)
 
     def values(self, role: str, runs: tuple[str, str], step: int, call: int = 0) -> list[tuple[Record, Record | None, Typed, Typed | None]]:
-        """Records of a role under the reference's names, the candidate's brought to the reference's layout."""
+        """Records of a role by the reference's names, the candidate's in its layout."""
         if self.context.plan is None:
             return []
         plan = self.context.plan
@@ -139,7 +142,7 @@ def _recorded(context: Context, values: dict[str, Capture]) -> Steps:
 
 
 def orders_of(context: Context) -> tuple[OwnSteps, OwnSteps]:
-    """The steps of the reference and of the candidate in float64: how many, and how often their schedules go on."""
+    """The steps of both sides in float64: how many, and how often schedules go on."""
     ours, theirs = (OwnSteps([DOUBLE], context.settings.steps, context.settings.pace.steps_between(side)) for side in (0, 1))
     return ours, theirs
 
@@ -158,6 +161,6 @@ def is_random(capture: Capture) -> bool:
 
 
 def first_gradients(steps: Steps, method: Method) -> list[tuple[Any, Any]]:
-    """The gradients that reach the first update, of both sides, a pair for each parameter that has some on both."""
+    """The gradients that reach the first update, a pair for each parameter with both."""
     found = steps.values("gradient", (method.reference_run, method.candidate_run), 0)
     return [(here.array, there.array) for _, _, here, there in found if there is not None and here.array.size]

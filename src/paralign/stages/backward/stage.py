@@ -163,7 +163,10 @@ def _judged(context: Context, mode: str, captures: tuple[Capture, Capture], orde
 
 
 def _judge_mode(context: Context, result: StageResult, steps: Steps) -> None:
-    """Judge the steps of one mode, up to the one where the reference's own rounding has grown to the size of what it computes."""
+    """Judge the steps of one mode, up to the one where noise outgrows the values.
+
+    There the reference's own rounding has the size of what it computes.
+    """
     chaotic = None
     for number in range(context.settings.steps):
         pairs = steps.scalars(number) + steps.gradients(number) + steps.buffers(number)
@@ -185,7 +188,10 @@ def _judge_mode(context: Context, result: StageResult, steps: Steps) -> None:
 
 
 def _judge_native(context: Context, result: StageResult, captures: tuple[Capture, Capture]) -> None:
-    """Judge native outputs and gradients of the first step in train mode: a lower precision in training does not show in float64."""
+    """Judge native outputs and gradients of the first step in train mode.
+
+    A lower precision in training does not show in float64.
+    """
     runs = [f"{run}:train" for run in (DOUBLE, NATIVE)]
     ends = [c.select(name="output", role="output", run=run, step=0) for c, run in zip(captures, runs, strict=True)]
     if all(ends) and result.verdict != DIVERGED and not repeatability.hides(_repeats(captures, "train")):
@@ -209,7 +215,10 @@ def _explain_update(context: Context, result: StageResult, reference: Capture) -
 
 
 def _draws_in_eval(context: Context, result: StageResult) -> bool:
-    """Whether steps differ because the model draws random numbers in eval mode, where no ``forward`` stage has found that out."""
+    """Whether steps differ because the model draws random numbers in eval mode.
+
+    It is asked where no ``forward`` stage has found that out.
+    """
     if context.forwarded or context.drawn or "eval" not in context.modes:
         return False
     context.forwarded = True
@@ -229,7 +238,7 @@ def _require_steps(result: StageResult, methods: dict[str, str]) -> None:
 
 
 def _say_unjudged(result: StageResult) -> None:
-    """Notes on what was not judged: gradients that are rounding, running variances that differ as the frameworks do."""
+    """Note what was not judged: gradients that are rounding, running variances."""
     rounding = [p for p in result.pairs if not p.judged and p.unjudged is not Unjudged.FROZEN]
     unjudged = [place for place in places_of(rounding) if place.kind is Kind.GRADIENT]
     if unjudged:
@@ -246,7 +255,7 @@ def _say_unjudged(result: StageResult) -> None:
 
 
 def _say_hidden(result: StageResult, hidden: set[str]) -> None:
-    """Say which changes are too small to be seen, and that nothing was tested where all of them are."""
+    """Say which changes are too small to be seen, and whether anything was tested."""
     unseen = [p for p in result.pairs if p.key in hidden]
     if any(p.judged for p in unseen):
         result.warnings.append(

@@ -1,4 +1,7 @@
-"""The pairs of training steps: losses, rates, gradients, buffers and changes, measured and judged."""
+"""The pairs of training steps, measured and judged.
+
+Losses, rates, gradients, buffers and changes.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +85,10 @@ class Steps:
         return pairs
 
     def _excuse_groups(self, pairs: list[Pair]) -> None:
-        """Equal rates in another number or order of groups are no difference: what each parameter does is judged by its change."""
+        """Accept equal rates in another number or order of groups.
+
+        What each parameter does is judged by its change.
+        """
         rates = [
             _rates_in(self.reference, [p.reference for p in pairs]),
             _rates_in(self.candidate, [p.candidate for p in pairs]),
@@ -114,7 +120,10 @@ class Steps:
         return pairs
 
     def _cancelled(self, pair: Pair, total: float) -> Noise:
-        """What is left of a gradient that vanishes, where no other run of the reference tells: rounding of what cancels out."""
+        """The noise of a gradient that vanishes: rounding of what cancels out.
+
+        It is used where no other run of the reference tells.
+        """
         size = _norm(pair)
         left = math.inf if size == 0 else CANCELLED * total / size
         return Noise(0.0 if self.method.noise_runs else left, "rounding of the gradients that cancel out")
@@ -167,7 +176,7 @@ class Steps:
         return self._sizes.get(name, 0.0)
 
     def _change_noise(self, pair: Pair, own: Noise) -> Noise:
-        """A change's noise: its gradients', unless it has more of its own than storing the parameter explains."""
+        """A change's noise: its gradients', unless storing the parameter explains no more."""
         name = pair.reference.name if pair.reference is not None else ""
         gradient, weight = self.gradient_noise.get(name, 0.0), self._weights.get(name)
         if weight is None or weight.location is None or pair.stats is None or pair.stats.rms_reference == 0 or self.context.weights is None:
@@ -225,7 +234,7 @@ class Steps:
         return running.is_biased(*values, share, allowed, reference_unbiased=running.is_unbiased(framework))
 
     def _mapped(self, role: str, step: int, key: Any) -> list[Pair]:
-        """Records of a role, paired by the plan of the weights, the candidate's brought to the reference's layout."""
+        """Records of a role, paired by the plan of the weights, in the reference's layout."""
         sides = [c.by_name(role=role, run=run, step=step) for c, run in zip((self.reference, self.candidate), self.runs, strict=True)]
         pairs = []
         for source in self.plan.sources:
@@ -263,7 +272,10 @@ class Steps:
     def _pair(
         self, key: str, first: Record | None, second: Record | None, how: str, fetch: Callable[[str], Typed | None] | None = None
     ) -> Pair:
-        """A pair measured; with ``fetch``, the candidate's values by name are brought to the reference's layout first."""
+        """Measure a pair; with ``fetch``, in the reference's layout.
+
+        It gives the candidate's values by name.
+        """
         here = self.reference.value(first) if first is not None and first.location is not None else None
         there, shown = self._value(second), second
         if fetch is not None and first is not None and second is not None and there is not None:
@@ -280,7 +292,7 @@ def _norm(pair: Pair) -> float:
 
 
 def _excuse(pair: Pair, total: float) -> None:
-    """Leave out what the reference itself does not know: a small tensor that is rounding noise on both sides."""
+    """Leave out a small tensor that is rounding noise on both sides."""
     if pair.stats is None or pair.noise is None or pair.noise.value <= UNKNOWN:
         return
     greatest = max(pair.stats.rms_reference, pair.stats.rms_candidate) * math.sqrt(pair.stats.count)

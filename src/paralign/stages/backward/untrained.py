@@ -1,4 +1,7 @@
-"""Parameters that neither side trains in effect: frozen in different ways, or reached by nothing in the batch."""
+"""Parameters that neither side trains in effect.
+
+They are frozen in different ways, or reached by nothing in the batch.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ SAID = {
 
 
 def excuse(pairs: Sequence[Pair], *, strict: bool) -> None:
-    """Leave out gradients that only one side keeps of what neither changes, and updates of what no gradient reached.
+    """Leave out gradients of what neither side changes, and updates without a gradient.
 
     Args:
         pairs: of all steps, judged.
@@ -51,7 +54,7 @@ def _one_sided(pair: Pair) -> bool:
 
 
 def _unreached(gradients: Sequence[Pair]) -> bool:
-    """Whether the gradients are zeros on one side where the other has none, and otherwise the same."""
+    """Whether gradients are zeros on one side where the other has none, and else equal."""
     return any(map(_one_sided, gradients)) and all(p.verdict == ALIGNED for p in gradients)
 
 

@@ -1,4 +1,4 @@
-"""Where steps that differ begin to: the operation, the random draw, or the first wrong pair."""
+"""Where differing steps begin to: the operation, the draw, or the first wrong pair."""
 
 from __future__ import annotations
 

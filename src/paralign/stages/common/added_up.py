@@ -1,4 +1,6 @@
-"""Rounding that many operations add up: float64 runs slightly further apart than the noise, and no operation that is at fault.
+"""Rounding that many operations add up.
+
+Float64 runs are slightly further apart than the noise, and no operation is at fault.
 
 Kernels keep constants in float32 whatever they compute in. One constant is granted to every value; several in a row, and a
 gradient that passes each of them twice, may come to a little more. What tells that from a small mistake is the search: every
@@ -26,7 +28,7 @@ FAR = 1e-5
 
 
 def may_be(result: StageResult, tolerance: Tolerance) -> bool:
-    """Whether all that differs does so slightly, before any update, and by no limit that the user set.
+    """Whether all that differs does so slightly, before any update, by no user's limit.
 
     Args:
         result: of a stage whose pairs were judged by float64 runs on both sides.
@@ -66,7 +68,10 @@ def _is_slight(pair: Pair) -> bool:
 
 
 def _is_before_updates(pair: Pair) -> bool:
-    """Whether nothing was updated before a value was made: an optimizer's setting may be what a later one shows."""
+    """Whether nothing was updated before a value was made.
+
+    A later one may show an optimizer's setting.
+    """
     if pair.reference is not None and pair.reference.role == "output":
         return True
     place = key_of(pair)

@@ -1,4 +1,4 @@
-"""How a stage judges: the method that the two sides allow, the reference's own noise, pairs measured against it.
+"""How a stage judges: the method, the reference's noise, pairs measured against it.
 
 ``float64``
     Both sides ran in float64. The error there is meaning; the noise is the distance of the reference's native run from its
@@ -54,7 +54,10 @@ FEW = 64
 
 @dataclass(frozen=True)
 class Method:
-    """How a stage is judged: which runs are held against each other, which runs tell the noise, up to which ratio."""
+    """How a stage is judged.
+
+    Which runs are held against each other, which runs tell the noise, up to which ratio.
+    """
 
     name: str
     reference_run: str
@@ -71,7 +74,7 @@ ROUNDING = Method("rounding", "", "", (), 10.0)
 
 
 def choose(reference: Capture, candidate: Capture, mode: str = "") -> tuple[Method, list[str]]:
-    """The best method that the runs of both sides allow, and notes on what kept from a better one.
+    """The best method that the runs allow, and notes on what kept from a better one.
 
     Args:
         reference: the reference's capture.
@@ -113,12 +116,18 @@ def _is_coarser(dtype: str) -> bool:
 
 
 def floor(dtype: str) -> float:
-    """The least noise that is granted, relative: half a unit in the last place, and what constants stored in float32 cause."""
+    """The least relative noise that is granted.
+
+    Half a unit in the last place, and what constants stored in float32 cause.
+    """
     return max(EPS[dtype] / 2, CONSTANTS) if dtype in EPS else 0.0
 
 
 def twofold(record: Record) -> Noise:
-    """What constants stored in float32 do to a gradient: an operation's enter twice, by what it makes and by its derivative."""
+    """What constants stored in float32 do to a gradient.
+
+    An operation's enter twice, by what it makes and by its derivative.
+    """
     return Noise(2 * floor(record.dtype), "float32 constants, in the forward and in the backward pass")
 
 
@@ -197,7 +206,10 @@ def paired(
 
 
 def settle(pairs: Iterable[Pair], method: Method, tolerance: Tolerance, least: float = 0.0) -> None:
-    """Give small pairs at least their fellows' noise (and no less than ``least``), then judge every pair."""
+    """Judge every pair, small ones with at least the usual noise of the others.
+
+    No pair has less noise than ``least``.
+    """
     pairs = list(pairs)
     known = [p.noise.value for p in pairs if p.noise is not None and p.stats is not None and p.stats.count >= FEW]
     usual = max(least, statistics.median(known) if known else 0.0)
@@ -263,7 +275,7 @@ def weakest(result: StageResult) -> str:
 
 
 def _count_elements(result: StageResult) -> None:
-    """How many elements were compared as numbers, where some are NaN or infinite on both sides."""
+    """Count the elements compared as numbers, where some are NaN or infinite."""
     known = [p.stats for p in result.pairs if p.judged and p.stats is not None]
     measured = [stats for stats in known if not stats.nan and not stats.inf]
     whole, compared = sum(s.count for s in measured), sum(finite(s) for s in measured)

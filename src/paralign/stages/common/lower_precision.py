@@ -1,4 +1,6 @@
-"""Float64 runs that compute partly in a lower precision, because a model casts by itself: float64's limit does not hold for them.
+"""Float64 runs that compute partly in a lower precision.
+
+The model casts by itself, and float64's limit does not hold.
 
 It is asked only where values differ by so little that such casts explain them: it takes another run of both sides.
 """
@@ -34,7 +36,9 @@ LISTED = 3
 def places(
     context: Context, pairs: Sequence[Pair], method: Method, tolerance: Tolerance, order: Lowered, values: dict[str, Capture]
 ) -> list[str]:
-    """Where the sides compute in a lower precision in float64 runs that disagree by little, in words; empty where that explains nothing.
+    """Where float64 runs that disagree by little compute in a lower precision, in words.
+
+    Empty where that explains nothing.
 
     Args:
         context: the check.
@@ -62,5 +66,8 @@ def places(
 
 
 def perturbed(context: Context, order: InRuns[Any], values: dict[str, Capture]) -> Capture:
-    """The reference's runs again, with some whose inputs are moved by one unit in the last place: the noise where float64 itself rounds."""
+    """The reference's runs again, with some whose inputs are moved by rounding.
+
+    They tell the noise where float64 itself rounds.
+    """
     return context.reference.record(f"{order.task}-lowered", replace(order, runs=[DOUBLE, NATIVE, *PERTURBED]), values)

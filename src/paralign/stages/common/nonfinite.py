@@ -1,4 +1,7 @@
-"""Values that are NaN or infinite on both sides: nothing was compared there, and the operation that made them first is worth knowing."""
+"""Values that are NaN or infinite on both sides, where nothing was compared.
+
+The operation that made them first is worth knowing.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,9 @@ def is_unseen(pair: Pair) -> bool:
 
 
 def excuse_seen_elsewhere(pairs: list[Pair], leaf_of: Callable[[Pair], object]) -> None:
-    """A leaf that is finite in another sample or batch was compared: one where it is NaN on both sides (an absent class) is no gap.
+    """Accept a leaf that is NaN in one sample and was compared in another.
+
+    An absent class is no gap.
 
     Args:
         pairs: judged ones.
@@ -42,7 +47,7 @@ def excuse_seen_elsewhere(pairs: list[Pair], leaf_of: Callable[[Pair], object]) 
 
 
 def explain(context: Context, result: StageResult, mode: str | None = None) -> None:
-    """Say of a stage that compared something without a finite element which operations made it so.
+    """Say which operations made a stage's values not finite.
 
     Args:
         context: of the check.
@@ -92,7 +97,10 @@ def told(graph: Graph) -> str:
 
 
 def origin(ends: list[Value], kind: int) -> Operation | tuple[Value]:
-    """The first operation that made NaN (kind 0) or infinities (1) on the way to some values, or the given value that brought them."""
+    """The first operation that made NaN (kind 0) or infinities (1), or the given value.
+
+    It lies on the way to some values.
+    """
     waiting, seen, makers, given = list(ends), set(), [], []
     while waiting:
         value = waiting.pop()

@@ -1,4 +1,7 @@
-"""What the pairs of a stage are of: read off their records once, never off the text of a key (``loss_1`` begins ``loss_10``)."""
+"""What the pairs of a stage are of, read off their records once.
+
+The text of a key is never asked: ``loss_1`` begins ``loss_10``.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,7 @@ class PairKey:
 
     @property
     def is_before_updates(self) -> bool:
-        """Whether nothing has been updated yet there: the loss and the gradients of the first step."""
+        """Whether it is the loss or a gradient of the first step, before any update."""
         return self.step == 0 and self.kind in (Kind.LOSS, Kind.GRADIENT)
 
 
@@ -78,7 +81,10 @@ def key_of_record(record: Record) -> PairKey | None:
 
 
 def _numbered(record: Record) -> PairKey | None:
-    """The sample or batch that a record is of: ``sample_11``, ``sample_3.raw``, ``dataloader_last``, ``dataloader``."""
+    """The sample or batch that a record is of.
+
+    ``sample_11``, ``sample_3.raw``, ``dataloader_last``, ``dataloader``.
+    """
     whole, _, inner = record.name.partition(".")
     word, _, number = whole.partition("_")
     kind = _NUMBERED.get(word)

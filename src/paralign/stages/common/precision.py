@@ -1,4 +1,6 @@
-"""What the sides compute in as they are: a lower precision that the port sets itself does not show where all runs in float64.
+"""What the sides compute in as they are.
+
+A lower precision that the port sets itself does not show where all runs in float64.
 
 The candidate's native outputs are held against the reference's float64 run, in units of the reference's own native noise. The element types
 of single operations are compared by ``locate/suspects/element_types.py``.
@@ -39,7 +41,9 @@ def judge(
     method: Method,
     tolerance: Tolerance,
 ) -> None:
-    """Judge the candidate's native values too, where float64 runs were compared: what only they show diverges.
+    """Judge the candidate's native values too, where float64 runs were compared.
+
+    What only they show diverges.
 
     Args:
         result: of the stage, whose float64 values were judged.

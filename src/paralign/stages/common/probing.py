@@ -1,4 +1,7 @@
-"""What probes of a metric or a loss came to: what is a divergence, what a warning, and what frameworks leave open."""
+"""What probes of a metric or a loss came to.
+
+Divergences, warnings, and what frameworks leave open.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ class Weight(Enum):
 
 @dataclass(frozen=True)
 class Probe:
-    """A probe in words; ``weight`` is what a difference means, ``refusal`` whether one that fails on one side only is worth a warning."""
+    """A probe in words.
+
+    ``weight`` is what a difference means, ``refusal`` whether one that fails on one side only is worth a warning.
+    """
 
     said: str
     weight: Weight
@@ -146,7 +152,10 @@ def _said(value: Any) -> str:
 
 
 def _tied(result: StageResult, function: str, told: str, captures: list[Capture], answer: Probed, wrong: list[str]) -> None:
-    """Equal scores: where the sides agree once these are told apart, each only breaks ties its own way; that matters if real ones tie."""
+    """Tell of equal scores, which the sides may only break in their own ways.
+
+    That matters if real ones tie.
+    """
     for number in range(1, BROKEN + 1):
         values = [_values(c, f"probe_ties_broken_{number}") for c in captures]
         broken = [leaf for leaf in wrong if leaf not in values[0] or leaf not in values[1]]

@@ -1,4 +1,7 @@
-"""How far a side is from itself: what two of its own runs do not agree in, no comparison with the other side can see."""
+"""How far a side is from itself.
+
+What two of its own runs do not agree in, no comparison with the other side can see.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,9 @@ LIKE = 100.0
 
 
 def say_gradients(result: StageResult, pairs: Sequence[Pair], far: tuple[float, float], what: str) -> None:
-    """Say that gradients change with the seed alone; where that hides what a wrong port would do, the test is too weak.
+    """Say that gradients change with the seed alone.
+
+    Where that hides what a wrong port would do, the test is too weak.
 
     Args:
         result: of the stage.
@@ -51,7 +56,7 @@ def say_gradients(result: StageResult, pairs: Sequence[Pair], far: tuple[float, 
 
 
 def explains(far: tuple[float, float], error: float | None) -> bool:
-    """Whether two sides that are both not repeatable, and alike so, are no further apart than either is from itself."""
+    """Whether two sides, alike not repeatable, are no further apart than from themselves."""
     alike = min(far) > REPEATED and max(far) <= LIKE * min(far)
     return alike and error is not None and error <= APART * max(far)
 
@@ -62,5 +67,5 @@ def hides(far: tuple[float, float]) -> bool:
 
 
 def _drew_the_same(pair: Pair, far: tuple[float, float]) -> bool:
-    """Whether both sides agree so much better than seeds do that their numbers must have been the same."""
+    """Whether both sides agree far better than seeds do: they drew the same numbers."""
     return pair.verdict == ALIGNED and (pair.error or 0.0) <= HIDING * max(far)

@@ -1,4 +1,7 @@
-"""Samples with random transforms: the reference's draws are put in the candidate, or, where that cannot be, distributions compared."""
+"""Samples with random transforms.
+
+The reference's draws are put in the candidate, or, where that cannot be, distributions compared.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +96,10 @@ class _Replay:
         return f"{what}-{self.context.part}" if self.context.part else what
 
     def run(self) -> None:
-        """Draw on both sides; the reference's draws in the candidate where the two are not one stream."""
+        """Draw on both sides, the candidate with the reference's draws.
+
+        Where the two are one stream, each draws by itself.
+        """
         settings = self.context.settings
         own = self._drawn("draws", replace(self.order, every=True, patience=settings.patience / 2, most=settings.limit))
         if not all(any(Replayed.answer(c).draws.values()) for c in own):
@@ -117,7 +123,7 @@ class _Replay:
         self.result.pairs += unread
 
     def of_unseen(self, sides: list[str]) -> None:
-        """Sides whose draws come from where no seed reaches: only how their samples are distributed can be compared."""
+        """Compare distributions where a side draws from what no seed reaches."""
         if len(sides) == len(SIDES):
             why = "draws could not be replayed (both sides draw from generators of their own, which no seed reaches)"
         else:
@@ -130,7 +136,7 @@ class _Replay:
         return one, other
 
     def _with_equal_draws(self, what: str, own: tuple[Capture, Capture]) -> tuple[Capture, Capture]:
-        """Both sides with equal draws: by themselves, or with the reference's put in the candidate."""
+        """Both sides with equal draws, by themselves or with the reference's in the candidate."""
         if all(_one_stream(*own, index) for index in self.indices):
             return own
         order = self._order_of(own[0])
@@ -143,7 +149,7 @@ class _Replay:
         return replace(self.order, every=True, patience=self.context.settings.patience / 2)
 
     def _judge(self, reference: Capture, candidate: Capture, certain: set[int], telling: list[int]) -> None:
-        """Samples with the reference's draws in place, by their values; where these cannot tell, by their distributions."""
+        """Judge samples with the reference's draws, by values or else by distributions."""
         misfits = Replayed.answer(candidate).misfits
         pairs = self._pairs(reference, candidate)
         bad = sorted({*_bad(pairs), *certain}) if _bad(pairs) else []
@@ -165,7 +171,7 @@ class _Replay:
         return paired(reference, candidate, points_of(*records), ROUNDING, self.context.settings.tolerance_of("data"))
 
     def _same_stream(self, own: tuple[Capture, Capture]) -> None:
-        """Both sides draw the same numbers by themselves: under other seeds, too, the samples must agree."""
+        """Check sides that draw the same numbers under other seeds, too."""
         pairs = self._pairs(*own)
         known = _bad(self.result.pairs)
         bad = [index for index in _bad(pairs) if index not in known]
@@ -177,7 +183,10 @@ class _Replay:
             self._met_other_draws()
 
     def _met_other_draws(self) -> None:
-        """Leave what shuffled batches hold to the samples: in another order each sample meets draws that were another's."""
+        """Leave what shuffled batches hold to the samples.
+
+        In another order each sample meets draws that were another's.
+        """
         wrong = [p for p in self.result.pairs if is_loaders(p) and p.verdict == DIVERGED and not is_length(p)]
         held = [p for p in wrong if p.stats is not None or batch_of(p) is None]  # not batches of another shape
         if not held:
@@ -189,7 +198,7 @@ class _Replay:
         )
 
     def _replace(self, pairs: list[Pair]) -> None:
-        """Judge samples by what they are with equal draws, in place of what they were with draws of their own."""
+        """Judge samples by what they are with equal draws, in place of those of their own."""
         result = self.result
         first = [p for p in result.pairs if is_length(p)]
         batches = [p for p in result.pairs if is_loaders(p)]
@@ -208,7 +217,10 @@ class _Replay:
         result.notes.append(f"{NOTE} ({', '.join(kinds)}); {self.compared:,} of {self.total:,} samples were compared so")
 
     def _distributions(self, why: str, telling: list[int]) -> None:
-        """Draw some samples many times on both sides, those that tell most first, and compare how their figures are distributed."""
+        """Draw some samples many times on both sides, and compare their figures' distributions.
+
+        Those that tell most are drawn first.
+        """
         chosen = list(dict.fromkeys([*telling, *self.indices]))[:OF]
         order = replace(self.order, indices=chosen, times=TIMES, patience=PATIENCE)
         sides = self.context.reference, self.context.candidate
@@ -277,7 +289,10 @@ def _equal(one: Draw, other: Draw) -> bool:
 
 
 def _chances(reference: Capture, candidate: Capture) -> dict[tuple[str, str], float]:
-    """Leaf and figure -> the probability that all samples' figures have one law, by Kolmogorov's test and Fisher's combination."""
+    """Leaf and figure -> the probability that all samples' figures have one law.
+
+    By Kolmogorov's test and Fisher's combination.
+    """
     found: dict[tuple[str, str], list[float]] = {}
     for record in reference.records:
         others = candidate.select(name=record.name, leaf=record.leaf)
@@ -292,7 +307,10 @@ def _chances(reference: Capture, candidate: Capture) -> dict[tuple[str, str], fl
 
 
 def _near(*sides: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
-    """Both sides' values rounded to what float32 tells apart, in one unit: equal ones must tie, and one scale must not pass for another."""
+    """Both sides' values rounded in one unit, to what float32 tells apart.
+
+    Equal ones must tie, and one scale must not pass for another.
+    """
     unit = max(float(np.abs(values).max(initial=0.0)) for values in sides) or 1.0
     return [np.round(values / unit, 5) for values in sides]
 

@@ -1,4 +1,7 @@
-"""Facts of both data sets and settings of both loaders side by side: what is said of them, and what breaks alignment."""
+"""Facts of both data sets and settings of both loaders side by side.
+
+Some are only said, others break alignment.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,10 @@ class Fact:
 
 
 def dataset(result: StageResult, reference: Capture, candidate: Capture) -> None:
-    """Class counts, shapes and element types of every leaf, as far as both sides have read all samples; names of classes."""
+    """Compare class counts, names, shapes and element types of every leaf.
+
+    As far as both sides have read all samples.
+    """
     answers = [Data.answer(c) for c in (reference, candidate)]
     first, second = (answer.facts for answer in answers)
     if first is None or second is None:
@@ -126,7 +132,10 @@ def _summary(told: dict[str, dict[str, Counts]], answer: DataSeen) -> str:
 
 
 def settings(result: StageResult, reference: Capture, candidate: Capture) -> None:
-    """Loader settings beside each other: those that decide about values break alignment, the others are said."""
+    """Compare loader settings: those that decide about values break alignment.
+
+    The others are said.
+    """
     known = [Data.answer(c).settings for c in (reference, candidate)]
     facts, unimportant = [], []
     for name in known[0]:
@@ -150,7 +159,10 @@ def settings(result: StageResult, reference: Capture, candidate: Capture) -> Non
 
 
 def _own(one: str, other: str) -> bool:
-    """Whether a sampler is of a class of the user's, whose name tells nothing: its indices are compared."""
+    """Whether a sampler is of a user's class, whose name tells nothing.
+
+    Its indices are compared.
+    """
     return any(kind[:1].isupper() or kind[:1] == "_" for kind in (one, other)) or {one, other} <= {"random", "random subset", "distributed"}
 
 

@@ -1,4 +1,7 @@
-"""Data sets and loaders judged as a whole: every sample and batch that both sides could read, and shuffled batches as a set."""
+"""Data sets and loaders judged as a whole.
+
+Every sample and batch that both sides could read, and shuffled batches as a set.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,7 @@ def dataset(context: Context, result: StageResult, reference: Capture, candidate
 
 
 def loader(context: Context, result: StageResult, reference: Capture, candidate: Capture) -> None:
-    """All batches; of loaders that shuffle on both sides, the samples in them, whatever their order."""
+    """Judge all batches; where both sides shuffle, the samples in them in any order."""
     answers = [Data.answer(c) for c in (reference, candidate)]
     shuffled = [answer.shuffled for answer in answers]
     ordered = all(p.verdict != DIVERGED for p in result.pairs if is_loaders(p))
@@ -145,7 +148,7 @@ def unmeasured(key: str, verdict: str, why: str) -> Pair:
 
 
 def _as_set(context: Context, result: StageResult, captures: tuple[Capture, Capture]) -> None:
-    """Batches whose order is random on both sides: judged by their shapes, and by which samples they hold."""
+    """Judge batches of random order by their shapes, and by the samples they hold."""
     answers = [Data.answer(c) for c in captures]
     for pair in result.pairs:
         if is_loaders(pair) and batch_of(pair) is not None and pair.stats is not None:
@@ -188,7 +191,10 @@ def _as_set(context: Context, result: StageResult, captures: tuple[Capture, Capt
 
 
 def _say_unseen(result: StageResult, why: str, total: int | None) -> None:
-    """Say that what shuffled batches hold was not compared; too weak where no data set was either."""
+    """Say that what shuffled batches hold was not compared.
+
+    The test is too weak where no data set was either.
+    """
     note = f"{SHUFFLED}, and {why}: what they hold was not compared, only the shapes of the first"
     result.notes.append(note)
     if all(is_loaders(p) for p in result.pairs):

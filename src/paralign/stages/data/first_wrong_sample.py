@@ -1,4 +1,7 @@
-"""A diverged data stage, followed: the first wrong sample is traced, and what is wrong with labels, order and batches is tried out."""
+"""A diverged data stage, followed.
+
+The first wrong sample is traced, and what is wrong with labels, order and batches is tried out.
+"""
 
 from __future__ import annotations
 
@@ -129,7 +132,7 @@ def _others(whole: list[Pair], of: str, index: int) -> list[int]:
 
 
 def _hold_out(context: Context, result: StageResult, located: Guilty, order: Trace, others: list[int]) -> None:
-    """A cause that was found on one sample is proven only if it holds on others that were not used to find it."""
+    """Prove a cause only if it holds on samples that were not used to find it."""
     finding = located.finding
     if finding is None or not finding.proven:
         return
@@ -212,7 +215,10 @@ def _point(result: StageResult, guilty: Guilty, captures: tuple[Capture, Capture
 
 
 def _drawn_ends(guilty: Guilty, captures: tuple[Capture, Capture]) -> list[tuple[str, Step]]:
-    """The random step that each end is, or was made from: where the two drew other numbers, nothing is proven of what follows."""
+    """The random step that each end is, or was made from.
+
+    Where the two drew other numbers, nothing is proven of what follows.
+    """
     drawn = [_drawn(c) for c in captures]
     ends = list(zip(("reference", "candidate"), (guilty.reference, guilty.candidate), drawn, strict=True))
     found = [(side, step) for side, step, own in ends if step is not None and any(s.record.source == step.record.source for s in own)]
@@ -240,7 +246,7 @@ def _made_from(capture: Capture, step: Step | None, drawn: list[Step]) -> list[S
 
 
 def _compose(ends: list[Point | None], captures: tuple[Capture, Capture]) -> None:
-    """Of functions of the same names that both sides put together in lists, one of which the candidate's lacks there: point at its list."""
+    """Point at the candidate's list of functions if it lacks one of the reference's."""
     functions = [{str(step.record.attrs.get("function")) for step in Way.read(c, "seed-0").steps} for c in captures]
     first, second = ends
     if first is None or second is None or first.op == second.op or second.op not in functions[0]:
@@ -251,7 +257,7 @@ def _compose(ends: list[Point | None], captures: tuple[Capture, Capture]) -> Non
 
 
 def _drawn(capture: Capture) -> list[Step]:
-    """The steps that give other values under another seed; none where there is one seed, under which draws are equal."""
+    """The steps that give other values under another seed; none where there is one seed."""
     if not capture.select(run="seed-1"):
         return []
     ways = [Way.read(capture, f"seed-{n}") for n in range(SEEDS)]
@@ -324,7 +330,7 @@ def _end(step: Step | None, pair: Pair | None) -> Point | None:
 
 
 def _point_at_construction(result: StageResult, captures: tuple[Capture, Capture], of: str) -> None:
-    """Where no line of a sample's way is wrong: the lines that built the data sets or the loaders."""
+    """Point at the lines that built data sets or loaders, where no sample's line is wrong."""
     divergence = result.divergence
     if divergence is None:
         return
@@ -434,7 +440,7 @@ def _put_together(reference: Capture, candidate: Capture, wrong: list[tuple[Any,
 
 
 def _wrong_batches(reference: Capture, candidate: Capture) -> list[tuple[Any, Any]]:
-    """The arrays of the first leaf that differs, of every batch in which it does so with equal shapes."""
+    """The arrays of the first differing leaf, of every batch where shapes are equal."""
     leaf, found = None, []
     for record in reference.records:
         key = key_of_record(record)
@@ -451,7 +457,7 @@ def _wrong_batches(reference: Capture, candidate: Capture) -> list[tuple[Any, An
 
 
 def _is_order_of_all(reference: Capture, candidate: Capture) -> bool:
-    """Whether every part of every batch is in another order alike: the samples are, and not what one part of them holds."""
+    """Whether every part of every batch is in another order alike: the samples are."""
     batches: dict[str, list[tuple[Any, Any]]] = {}
     for record in reference.records:
         key = key_of_record(record)
@@ -465,7 +471,7 @@ def _is_order_of_all(reference: Capture, candidate: Capture) -> bool:
 
 
 def _is_one_order(parts: list[tuple[Any, Any]]) -> bool:
-    """Whether each row of the candidate's batch is one row of the reference's in all parts of it."""
+    """Whether each row of the candidate's batch is one of the reference's in all parts."""
     count = min(len(one) for one, _ in parts)
     alike = np.ones((count, count), bool)
     for one, other in parts:

@@ -1,4 +1,4 @@
-"""Findings by what samples are, and what is said of videos: the first frame that differs, and who decoded it."""
+"""Findings by what samples are: of videos, the first frame that differs, and its decoder."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def explain(result: StageResult, reference: Capture, candidate: Capture) -> None
 
 
 def _wrong(result: StageResult, reference: Capture, candidate: Capture) -> dict[str, list[tuple[int, Record, Record]]]:
-    """Leaf -> sample, and both sides' records, of samples that differ and whose values are kept."""
+    """Leaf -> sample and both records, of differing samples whose values are kept."""
     found: dict[str, list[tuple[int, Record, Record]]] = {}
     for pair in result.pairs:
         place = sample_of(pair)

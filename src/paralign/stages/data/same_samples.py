@@ -1,4 +1,6 @@
-"""Batches of loaders that shuffle on both sides, made of the same samples: what a loader makes of them is compared whatever its order.
+"""Batches of loaders that shuffle, made of the same samples on both sides.
+
+What a loader makes of them is compared whatever its order.
 
 A batch that is padded to its longest sample, or lies along another axis than the first, cannot be taken apart into samples.
 """
@@ -40,7 +42,7 @@ class Outcome(Enum):
 
 
 def compare(context: Context, result: StageResult, captures: tuple[Capture, Capture]) -> Outcome:
-    """Add the pairs of batches that both loaders make of the samples that the reference's sampler drew first.
+    """Add pairs of batches that both loaders make of the reference's first samples.
 
     They can be compared where both loaders take indices; where something is drawn in samples or batches, if its draws can be replayed.
     """
@@ -65,14 +67,17 @@ def compare(context: Context, result: StageResult, captures: tuple[Capture, Capt
 
 
 def drawn(context: Context, result: StageResult, captures: tuple[Capture, Capture]) -> bool:
-    """As :func:`compare`, of batches that are drawn though their samples are not; whether they are."""
+    """Compare batches that are drawn though their samples are not; tell whether they are."""
     groups = _asked(context, captures)
     answers = [Data.answer(c) for c in captures]
     return groups is not None and _with_equal_draws(context, result, answers, groups, random=True) is Outcome.REPLAYED
 
 
 def _asked(context: Context, captures: tuple[Capture, Capture]) -> list[list[int]] | None:
-    """The samples of the first batches by the reference's sampler; None where a loader has none, or another data set."""
+    """The samples of the first batches by the reference's sampler.
+
+    None where a loader has none, or another data set.
+    """
     epochs = [samplers.read(c) for c in captures]
     size = Data.answer(captures[0]).settings.get("batch_size", "")
     if epochs[0] is None or epochs[1] is None or epochs[0].length != epochs[1].length or not size.isdigit():
@@ -83,7 +88,7 @@ def _asked(context: Context, captures: tuple[Capture, Capture]) -> list[list[int
 def _with_equal_draws(
     context: Context, result: StageResult, answers: list[DataSeen], groups: list[list[int]], *, random: bool = False
 ) -> Outcome:
-    """As :func:`compare`, where samples or batches are drawn: with the reference's draws in place of the candidate's.
+    """Compare batches with the reference's draws in place of the candidate's.
 
     Of batches that are known to be ``random``, nothing is known if no draw of theirs is seen.
     """
@@ -122,7 +127,10 @@ def _groups(order: list[int], size: int, most: int) -> list[list[int]]:
 
 
 def excuse_lengths(result: StageResult) -> None:
-    """Leave out first batches that differ by lengths alone which vary from batch to batch on a side, as those of padded ones do."""
+    """Leave out first batches that differ only by lengths which vary by batch.
+
+    Padded ones do so.
+    """
     ends = [p for p in result.pairs if is_loaders(p) and batch_of(p) is not None]
     for pair in ends:
         if pair.stats is None and pair.judged and _is_varied(pair, ends):
@@ -142,6 +150,9 @@ def _is_varied(pair: Pair, others: list[Pair]) -> bool:
 
 
 def is_apart(captures: tuple[Capture, Capture]) -> bool:
-    """Whether the rows of batches have other forms from batch to batch: what stands beside a sample decides how it is padded."""
+    """Whether rows have other forms from batch to batch.
+
+    What stands beside a sample decides how it is padded.
+    """
     tables = [sample_fingerprints.rows(c) for c in captures]
     return any(table is not None and len(set(table.numbers[:, sample_fingerprints.FORM].tolist())) > 1 for table in tables)

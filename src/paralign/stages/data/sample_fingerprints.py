@@ -56,7 +56,10 @@ class Table:
 
 @dataclass
 class Compared:
-    """What fingerprints say: how many samples both sides have read, which seem to differ, lack a leaf, or cannot be read."""
+    """What fingerprints say.
+
+    How many samples both sides have read, which seem to differ, lack a leaf, or cannot be read.
+    """
 
     what: str = "samples"
     common: int = 0
@@ -101,7 +104,7 @@ def _met(first: dict[str, Table], second: dict[str, Table]) -> list[tuple[str, T
 
 
 def numbers(reference: Capture, candidate: Capture) -> dict[str, list[tuple[int, int]]]:
-    """Leaves that are one whole number on both sides: leaf -> its values in every sample that both have read."""
+    """Leaf -> its whole numbers in every sample that both sides have read."""
     found = {}
     for leaf, one, other in _met(tables(reference), tables(candidate)):
         if any(table.dtype[:3] not in ("int", "uin") for table in (one, other)):
@@ -153,7 +156,10 @@ def replays(reference: Capture, candidate: Capture, tolerance: Tolerance) -> Com
 
 
 def rarest(reference: Capture, candidate: Capture, tolerance: Tolerance, name: str) -> list[int]:
-    """The samples that seem to differ, those first in whose leaf few do: what is drawn differs in most, what is not in the wrong ones."""
+    """The samples that seem to differ, those in rarely differing leaves first.
+
+    What is drawn differs in most, what is not in the wrong ones.
+    """
     found: dict[int, int] = {}
     for _, first, second in _met(*(tables(c, name) for c in (reference, candidate))):
         leaf = Compared()
@@ -164,7 +170,7 @@ def rarest(reference: Capture, candidate: Capture, tolerance: Tolerance, name: s
 
 
 def _compare_leaf(found: Compared, first: Table, second: Table, both: set[int], tolerance: Tolerance) -> None:
-    """Add the samples whose leaf seems to differ, each with its distance in multiples of what is granted."""
+    """Add the samples whose leaf seems to differ, with distances in multiples of the limit."""
     common = np.intersect1d(first.index, second.index)
     for index in sorted((set(first.index.tolist()) ^ set(second.index.tolist())) & both):
         found.apart.setdefault(index, "a part of it is there on one side only")
@@ -202,7 +208,10 @@ NEAR = 8
 
 
 def matched(first: Table, second: Table, tolerance: Tolerance) -> int:
-    """How many rows of the first table the second has too, in whatever order: by hash, then by distance; each counts once."""
+    """How many rows of the first table the second has too, in any order; each counts once.
+
+    By hash, then by distance.
+    """
     keys = [[(int(h), int(f)) for _, h, f in table.numbers] for table in (first, second)]
     spare = Counter(keys[1])
     left = []
@@ -221,7 +230,7 @@ def _taken(spare: Counter[tuple[int, int]], key: tuple[int, int]) -> bool:
 
 
 def _near(first: Table, second: Table, left: list[int], rest: list[int], tolerance: Tolerance) -> int:
-    """How many of the rows that are left over have, among the other side's, one that differs by rounding alone."""
+    """How many left-over rows have one on the other side that differs by rounding alone."""
     width = SKETCH + BINS
     if not left or not rest or first.figures.shape[1] != second.figures.shape[1] or first.figures.shape[1] % width:
         return 0

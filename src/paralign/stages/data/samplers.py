@@ -1,4 +1,7 @@
-"""The indices that both sides' samplers draw over several epochs: how many, how often each, and whether the order changes."""
+"""The indices that both sides' samplers draw over several epochs.
+
+How many, how often each, and whether the order changes.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,7 @@ def read(capture: Capture) -> Epochs | None:
 
 
 def compare(result: StageResult, reference: Capture, candidate: Capture) -> None:
-    """Add a pair ``sampler`` where both loaders have one, and a finding where they draw otherwise."""
+    """Add a pair ``sampler`` where both loaders have one, and a finding if they differ."""
     one, other = read(reference), read(candidate)
     if one is None or other is None:
         return
@@ -120,7 +123,7 @@ def _at(order: Array, place: int) -> str:
 
 
 def _left_out(one: Epochs, other: Epochs) -> Finding | None:
-    """Two samplers that give each sample once: which samples they never give, where an epoch has them all."""
+    """A finding for samplers that never give the same samples, each giving one once."""
     missing = [set(range(side.length)) - {int(i) for order in side.orders for i in order} for side in (one, other)]
     complete = [len(side.orders[0]) == len(np.unique(np.concatenate(side.orders))) for side in (one, other)]
     if all(complete) and missing[0] != missing[1]:

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 
 def run(context: Context) -> StageResult:
-    """Judge everything that both sides' data sets and loaders gave, in the order in which it was made; split by split."""
+    """Judge all that both sides' data sets and loaders gave, split by split.
+
+    In the order in which it was made.
+    """
     names = context.settings.splits
     if not names:
         return _split(context)
@@ -73,7 +76,10 @@ def _split(context: Context) -> StageResult:
 
 
 def _beside(result: StageResult, reference: Capture, candidate: Capture, kept: dict[str, bool], manifest: dict[str, Path]) -> None:
-    """Manifest, facts, settings and samplers, after the values: where these differ, they are what is pointed at."""
+    """Judge manifest, facts, settings and samplers, after the values.
+
+    Where these differ, they are what is pointed at.
+    """
     known, explained = len(result.pairs), list(result.findings)
     if manifest:
         manifests.verify(result, (reference, candidate), manifest)
@@ -149,7 +155,10 @@ def _leaf(pair: Pair) -> object:
 
 
 def _comparable(records: list[list[Record]], answers: list[DataSeen], *, bounded: bool) -> list[list[Record]]:
-    """The records that are judged one by one: no fingerprints, and no count or last batch of what a side could not read to the end."""
+    """The records that are judged one by one.
+
+    No fingerprints, and no count or last batch of what a side could not read to the end.
+    """
     dropped = set()
     if any(answer.whole is not None and answer.whole.total is None for answer in answers):
         dropped.add("length")

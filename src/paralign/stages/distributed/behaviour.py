@@ -1,4 +1,7 @@
-"""What a data-parallel program does, told from numbers: how gradients are brought together, who gets which samples, who saves."""
+"""What a data-parallel program does, told from numbers.
+
+How gradients are brought together, who gets which samples, who saves.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,10 @@ class Way(Enum):
 
 @dataclass
 class Found:
-    """What values were taken for: ``error`` is the relative distance from that (from the joined batch's for ``OTHER``)."""
+    """What values were taken for.
+
+    ``error`` is the relative distance from that (from the joined batch's for ``OTHER``).
+    """
 
     way: Way
     error: float = 0.0
@@ -81,7 +87,7 @@ def worst(one: Mapping[str, Array], other: Mapping[str, Array]) -> str:
 
 @dataclass
 class Evidence:
-    """One kind of tensors: of the ranks, and of one process on each rank's batch and on the joined one.
+    """One kind of tensors: of the ranks, of one process on each batch, and on all joined.
 
     Args:
         ranks: of each rank, what it had after its step.
@@ -99,7 +105,10 @@ class Evidence:
 
     @property
     def noise(self) -> float:
-        """How far one process is from itself by rounding: on the batch where that is most, for a rank has only its own."""
+        """How far one process is from itself by rounding, on the worst batch.
+
+        A rank has only its own.
+        """
         if self.native is None:
             return LEAST
         return max(LEAST, *(distance(rough, exact) for rough, exact in zip(self.native, (*self.alone, self.joined), strict=True)))

@@ -1,4 +1,7 @@
-"""Several processes: each side under its own launcher, held against one process on the joined batch, and against the other side."""
+"""Several processes, each side under its own launcher.
+
+They are held against one process on the joined batch, and against the other side.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ _OPTIONAL = {"evaluate": "metrics over the ranks", "save": "which ranks save"}
 
 
 def run(context: Context) -> StageResult:
-    """Run both sides in several processes and in one, and compare what they do, trait by trait."""
+    """Run both sides in several processes and in one, and compare them trait by trait."""
     missing = _lacking(context)
     if missing is not None:
         return missing

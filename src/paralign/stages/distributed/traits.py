@@ -1,4 +1,7 @@
-"""What is said of one side's data-parallel program, trait by trait: gradients, updates, samples, metrics, files, seeds."""
+"""What is said of one side's data-parallel program, trait by trait.
+
+Gradients, updates, samples, metrics, files, seeds.
+"""
 
 from __future__ import annotations
 
@@ -175,7 +178,7 @@ def _numbers(side: Side) -> Iterator[Trait]:
 
 
 def _made(update: Mapping[str, Array], given: Mapping[str, Array], scale: float) -> Found:
-    """Whether an update is what one process's optimizer makes of the same gradients, times the factor of the rate."""
+    """Whether an update is one process's from the same gradients, times the rate's factor."""
     wanted = {name: value * scale for name, value in given.items()}
     error = behaviour.distance(update, wanted)
     within = error <= behaviour.LIMIT * behaviour.LEAST

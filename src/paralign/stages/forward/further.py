@@ -1,4 +1,4 @@
-"""Outputs on further sets of inputs, which a judge draws: what they show beside the first set."""
+"""Outputs on further sets of inputs, which a judge draws, beside the first set."""
 
 from __future__ import annotations
 
@@ -108,7 +108,10 @@ def _overflows(pair: Pair) -> bool:
 
 
 def _is_finite(captures: tuple[Capture, Capture], ends: tuple[Record | None, Record | None, str]) -> bool:
-    """Whether both records hold numbers alone: formulas that mean the same overflow at other places."""
+    """Whether both records hold numbers alone.
+
+    Formulas that mean the same overflow at other places.
+    """
     known = [
         (capture, record) for capture, record in zip(captures, ends[:2], strict=True) if record is not None and record.location is not None
     ]

@@ -1,4 +1,7 @@
-"""Constant parameters moved by noise on both sides: a layer that starts at zero hides what is before it."""
+"""Constant parameters moved by noise on both sides.
+
+A layer that starts at zero hides what is before it.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,9 @@ def movable(context: Context, *, single: bool = False, buffers: bool = False) ->
 
 
 def hiding(context: Context) -> dict[str, Typed]:
-    """Other values for the reference's parameters that are all zeros and may be factors: what they multiply does not show.
+    """Other values for the reference's parameters that are zeros and may be factors.
+
+    What they multiply does not show.
 
     A bias of zeros hides nothing; it is told by its name, which costs a run at most where it is called otherwise.
     """

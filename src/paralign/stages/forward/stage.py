@@ -35,7 +35,7 @@ VANISHING = 1e-6
 
 
 def run(context: Context) -> StageResult:
-    """Judge the outputs; where these are constant as long as some parameters are, once more with those moved on both sides.
+    """Judge the outputs, once more with moved parameters where constants hide them.
 
     So too where parameters of zeros hide what is multiplied by them, as those of a residual branch do that begins as nothing.
     """
@@ -48,7 +48,10 @@ def run(context: Context) -> StageResult:
 
 
 def _unblocked(context: Context, result: StageResult) -> StageResult:
-    """The result, or that with the constant parameters moved, where outputs are constant and tell something then."""
+    """The result with constant parameters moved, where outputs are constant without.
+
+    Else the result as it was.
+    """
     reference, _ = context.artifacts["forward"]
     if not any(_is_constant(pair.reference, reference) for pair in result.pairs if pair.reference is not None):
         return result
@@ -70,7 +73,7 @@ def _unblocked(context: Context, result: StageResult) -> StageResult:
 
 
 def _unhidden(context: Context, result: StageResult) -> StageResult:
-    """The result, or that with the parameters moved that are zeros and may hide a branch, where the outputs differ then."""
+    """The result with zero parameters moved, where outputs differ then; else as it was."""
     values = moved_weights.hiding(context)
     if not values:
         return result
@@ -185,7 +188,9 @@ def _is_loud(pair: Pair) -> bool:
 
 
 def _excuse_coordinates(result: StageResult) -> None:
-    """Take outputs for aligned that are off by coordinates in float32: the candidate's run is then partly in lower precision.
+    """Accept outputs that are off by float32 coordinates.
+
+    The candidate's run is then partly in lower precision.
 
     Its error is not the reference's, whose native coordinates round in their own way, but as large: the limit is that of such runs.
     """
@@ -201,7 +206,10 @@ def _excuse_coordinates(result: StageResult) -> None:
 
 
 def _judge_replay(result: StageResult, replay: pipeline.Replay) -> None:
-    """Judge a model that draws random numbers in eval mode by its pass with the reference's draws: the outputs differ without."""
+    """Judge a model that draws in eval mode by its pass with the reference's draws.
+
+    The outputs differ without.
+    """
     result.findings += replay.findings
     result.notes += replay.notes
     result.divergences, result.divergence = replay.divergences, next(iter(replay.divergences), None)
@@ -260,7 +268,10 @@ def _is_constant(record: Record, capture: Capture) -> bool:
 
 
 def _say_asked(result: StageResult, reference: Capture, candidate: Capture) -> None:
-    """Say where a side's code asks what it is run for: another answer than the program's own may take another branch."""
+    """Say where a side's code asks what it is run for.
+
+    Another answer than the program's own may take another branch.
+    """
     for side, capture in (("reference", reference), ("candidate", candidate)):
         asks = [f"{each.name} at {PurePath(each.file).name}:{each.line}" for each in Forward.answer(capture).asks]
         if not asks:

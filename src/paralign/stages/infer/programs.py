@@ -176,7 +176,7 @@ def _notes(sides: list[_Side], moving: list[dict[str, float]], judged: _Judged) 
 
 
 def _random(moving: list[dict[str, float]]) -> Finding | None:
-    """A candidate whose program gives something else at each run, where the reference's does not."""
+    """A candidate whose program alone gives something else at each run."""
     found = [words for words, far in moving[1].items() if far > ROUNDED and moving[0].get(words, 0.0) <= ROUNDED]
     if not found:
         return None

@@ -1,4 +1,4 @@
-"""Infer: the prediction program on real files, and the exported program against the eager model."""
+"""Predictions on real files, and the exported program against the eager model."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ ROUNDINGS = 100.0
 
 
 def run(context: Context) -> StageResult:
-    """Judge predictions between the sides, by functions and by programs, and on each side the exported program against the eager one."""
+    """Judge predictions between the sides, and exported programs against eager models.
+
+    Predictions are by functions and by programs.
+    """
     result = StageResult("infer")
     commands, missing = context.settings.commands, context.lacking("infer", "predict")
     exports = [side for side in ("reference", "candidate") if context.has(side, "export")]
@@ -160,7 +163,10 @@ def _exported(side: str, capture: Capture) -> list[Pair]:
 
 
 def _exported_run(side: str, capture: Capture, run: str) -> list[Pair]:
-    """The exported program against the eager model, on the inputs (run '') or on a batch of another size."""
+    """Compare the exported program with the eager model, on one size of batch.
+
+    The run '' has the check's inputs.
+    """
     pairs = []
     where = f" ({run.replace('-', ' of ')})" if run else ""
     for eager, exported, how in points_of(capture.select(name="eager", run=run), capture.select(name="exported", run=run)):

@@ -1,4 +1,7 @@
-"""Whole numbers of predictions that rounding decides: a colour between two levels, a class beside an equal one."""
+"""Whole numbers of predictions that rounding decides.
+
+A colour between two levels, a class beside an equal one.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ SHARE = 0.02
 
 
 def excuse(context: Context, result: StageResult, reference: Capture, candidate: Capture) -> None:
-    """Accept whole numbers that differ only where the reference's own become the same ones when rounding moves its weights.
+    """Accept whole numbers that become the reference's when rounding moves its weights.
 
     Args:
         context: the check.

@@ -1,4 +1,7 @@
-"""A diverged prediction, followed: the first step before or behind the network that makes something else of the same values."""
+"""A diverged prediction, followed.
+
+The first step before or behind the network that makes something else of the same values.
+"""
 
 from __future__ import annotations
 
@@ -119,7 +122,10 @@ def _located(captures: tuple[Capture, Capture], kind: str, leaf: str) -> Guilty 
 
 
 def rounded(reference: Way, candidate: Way) -> None:
-    """Give the candidate's values that are the reference's but for rounding the reference's: networks of two frameworks round apart."""
+    """Replace candidate values by the reference's where they differ by rounding alone.
+
+    Networks of two frameworks round apart.
+    """
     for step in candidate.steps:
         for other in reference.steps:
             if step.value.shape == other.value.shape and step.value.size and 0 < apart(other.value, step.value) <= ROUNDED:
@@ -128,7 +134,7 @@ def rounded(reference: Way, candidate: Way) -> None:
 
 
 def _hold_out(context: Context, result: StageResult, kind: str, guilty: Guilty, number: int, leaf: str) -> None:
-    """A cause that one path showed is proven only if another path, which was not used to find it, shows it as well."""
+    """Prove a cause only if another path, not used to find it, shows it as well."""
     finding = guilty.finding
     if finding is None or not finding.proven:
         return

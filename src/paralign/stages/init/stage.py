@@ -326,14 +326,17 @@ def _all_fixed(judged: list[Judged]) -> bool:
 
 
 def _is_loaded(judged: list[Judged]) -> bool:
-    """Whether the reference draws nothing where the candidate does: what its training begins with from scratch is not known."""
+    """Whether the reference draws nothing where the candidate does.
+
+    What its training begins with from scratch is then not known.
+    """
     laws = [each.laws for each in judged if each.laws is not None]
     fixed = any(one.family is Family.FIXED for one, _ in laws)
     return fixed and not any(one.drawn for one, _ in laws) and any(other.drawn for _, other in laws)
 
 
 def _leave_open(result: StageResult) -> None:
-    """Say that the reference's laws are not known, and blame no line of the candidate's for them."""
+    """Say that the reference's laws are not known, and blame no line for them."""
     for pair in result.pairs:
         if pair.verdict == DIVERGED:
             pair.verdict = UNDERPOWERED

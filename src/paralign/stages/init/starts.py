@@ -1,4 +1,4 @@
-"""How a tensor starts on both sides: what was kept of it over the seeds, and whether both follow one law."""
+"""How a tensor starts on both sides, and whether both follow one law."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ POWER = 1.645
 
 @dataclass
 class Start:
-    """One tensor over the seeds: ``moments`` ``(seeds, 7)``, ``samples`` ``(seeds, elements)``, ``size`` elements in all."""
+    """One tensor over the seeds.
+
+    ``moments`` ``(seeds, 7)``, ``samples`` ``(seeds, elements)``, ``size`` elements in all.
+    """
 
     moments: Array
     samples: Array
@@ -80,7 +83,7 @@ def kept(capture: Capture, name: str) -> Start | None:
 
 
 def joined(parts: list[Start]) -> Start:
-    """Several tensors as the one that they make up: each has its share of the elements that are kept."""
+    """Several tensors as the one that they make up, each with its share of elements."""
     if len(parts) == 1:
         return parts[0]
     size, seeds = sum(p.size for p in parts), min(len(p.moments) for p in parts)
@@ -100,7 +103,7 @@ def joined(parts: list[Start]) -> Start:
 
 
 def judge(pairs: list[tuple[Start, Start] | None]) -> list[Judged]:
-    """Whether both sides of every tensor follow one law, with the tests of all of them counted together."""
+    """Judge whether both sides of every tensor follow one law; tests are counted together."""
     known = [None if pair is None else (recognise(*_of(pair[0])), recognise(*_of(pair[1]))) for pair in pairs]
     tests = TESTS * sum(1 for laws in known if laws is not None and all(law.drawn for law in laws))
     limit = ALPHA / max(1, tests)
@@ -125,7 +128,7 @@ def _judged(pair: tuple[Start, Start], laws: tuple[Law, Law], limit: float) -> J
 
 
 def _same_fixed(pair: tuple[Start, Start], laws: tuple[Law, Law]) -> bool:
-    """Whether values that no seed decides on are the same, as far as moments and extremes tell."""
+    """Whether values that no seed decides are the same, by moments and extremes."""
     if laws[0].family is not laws[1].family:
         return False
     numbers = [(law.mean, law.std, law.low, law.high) for law in laws]
@@ -154,7 +157,7 @@ def _compare(found: Judged, pair: tuple[Start, Start], laws: tuple[Law, Law], li
 
 
 def _tests(pair: tuple[Start, Start], spread: float) -> list[tuple[str, float, float]]:
-    """What is compared, how probable such a difference is under one law, and how large it is in shares of the deviation."""
+    """What is compared, its probability under one law, and its size in deviations."""
     one, other = pair
     stds, means = ([s.moments[:, column] for s in pair] for column in (STD, MEAN))
     apart, p = same_law(one.samples.astype(np.float64), other.samples.astype(np.float64))

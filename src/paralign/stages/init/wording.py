@@ -1,4 +1,4 @@
-"""Laws of initialisation in words: which rule gives such numbers, and what to write to have it."""
+"""Laws of initialisation in words: the rule, and what to write to have it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,10 @@ CONVOLUTIONS = frozenset({"conv1d", "conv2d", "conv3d"})
 
 @dataclass(frozen=True)
 class Reading:
-    """How the laws of one tensor are named: by its fans, those of the layer's weight for a bias; None where it has none."""
+    """How the laws of one tensor are named: by its fans; None where it has none.
+
+    A bias has those of the layer's weight.
+    """
 
     fans: tuple[int, int] | None
 
@@ -119,7 +122,7 @@ def _short(number: float) -> str:
 
 
 def sensitivity(kinds: set[str]) -> list[str]:
-    """What the migration guide says of how much initialisation matters to such a network (3.8), and what measures it."""
+    """What the guide says of initialisation for such a network (3.8), and what measures it."""
     known = {layer(kind) for kind in kinds if kind}
     if known & ATTENTIVE:
         return [f"transformers are sensitive to initialisation (guide, 3.8): mend this before trainings are compared; {MEASURED}"]

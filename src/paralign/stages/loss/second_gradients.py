@@ -1,4 +1,7 @@
-"""Second gradients on request: compared as first ones are, and an operation that lacks one is named."""
+"""Second gradients on request, compared as first ones are.
+
+An operation that lacks one is named.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ _TWICE = re.compile(r"([A-Za-z_]\w*) op grad grad")
 
 
 def compare(context: Context, result: StageResult) -> None:
-    """Add the pairs of second gradients to the stage ``loss``, or say which side has none, and why."""
+    """Add the pairs of second gradients, or say which side has none, and why."""
     values = {name: capture for name, capture in (("inputs", context.inputs), ("labels", context.labels)) if capture is not None}
     if len(values) < 2 or not context.has("candidate", "build_model"):  # noqa: PLR2004 - inputs and labels
         result.notes.append("second gradients were not taken: they need inputs, labels and build_model() on both sides")

@@ -1,4 +1,7 @@
-"""Loss: its value, and its gradient with respect to the outputs, on the reference's outputs for both sides."""
+"""The loss and its gradient with respect to the outputs.
+
+Both sides are given the reference's outputs.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +88,7 @@ def _missing(context: Context) -> StageResult | None:
 
 
 def _probe(context: Context, result: StageResult) -> None:
-    """Ask both losses about rare cases, on the outputs and labels that the metric is asked about."""
+    """Ask both losses about rare cases, on the metric's outputs and labels."""
     if context.labels is None or context.unlabelled:
         return
     try:
@@ -97,7 +100,9 @@ def _probe(context: Context, result: StageResult) -> None:
 
 
 def _leave_out_unattached(context: Context, result: StageResult) -> set[str]:
-    """Do not judge gradients of outputs that depend on no parameter: formulas that give one loss may use a mask in different ways.
+    """Leave out gradients of outputs that depend on no parameter.
+
+    Formulas that give one loss may use a mask in different ways.
 
     Returns:
         The outputs whose gradients differ and are left out.

@@ -1,4 +1,7 @@
-"""Each side's own evaluation beside the other: its model over its loader, its metric, and the samples that these saw."""
+"""Each side's own evaluation beside the other.
+
+Its model over its loader, its metric, and the samples that these saw.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +105,7 @@ def _values(capture: Capture, name: str) -> dict[str, Any]:
 
 
 def _same(one: Any, other: Any, samples: int) -> bool:
-    """Whether two results differ by what rounding does: a thousandth, or the decision on one sample."""
+    """Whether two results differ by rounding: a thousandth, or one sample's decision."""
     if one.shape != other.shape or one.dtype.kind not in "fiub" or other.dtype.kind not in "fiub":
         return bool(one.shape == other.shape and (one == other).all())
     first, second = one.astype(np.float64), other.astype(np.float64)

@@ -1,4 +1,4 @@
-"""A diverged metric, followed: the first of its lines that makes something else of the same values."""
+"""A diverged metric, followed: the first line that makes something else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Evaluations of models that draw random numbers in eval mode: judged by how far each side is from itself under other seeds."""
+"""Evaluations of models that draw random numbers in eval mode.
+
+They are judged by how far each side is from itself under other seeds.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +83,7 @@ def _moves(group: list[dict[str, Any]], names: list[str]) -> bool:
 
 
 def _gap(groups: list[Any]) -> tuple[Any, Any]:
-    """How far the means of two groups are apart, and how far the spread within them lets them be."""
+    """How far two groups' means are apart, and how far their spread lets them be."""
     gap = np.abs(groups[0].mean(0) - groups[1].mean(0))
     variance = sum(group.var(0, ddof=1) / len(group) for group in groups)
     return gap, CRITICAL * np.sqrt(variance)

@@ -1,4 +1,4 @@
-"""Metric: on the reference's outputs for both sides, on probes, and each side's own evaluation of its own loader."""
+"""The metric: on the reference's outputs, on probes, and each side's own evaluation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ REORDERED = 1e-3
 
 
 def run(context: Context) -> StageResult:
-    """Judge the metric on the reference's outputs, on probes, and in each side's own evaluation."""
+    """Judge the metric on the reference's outputs, on probes, and in own evaluations."""
     missing = context.lacking("metric", "metric", "build_model")
     if missing:
         return missing
@@ -68,7 +68,9 @@ def run(context: Context) -> StageResult:
 
 
 def _say_failed(context: Context, result: StageResult, reference: Capture, candidate: Capture, evaluation: Capture) -> dict[str, str]:
-    """Batches on which the reference's metric fails, as one of too few samples for it does: left out, and told.
+    """Leave out and tell the batches on which the reference's metric fails.
+
+    One of too few samples may be such.
 
     Raises:
         WorkerFailed: the candidate's fails where the reference's does not.
@@ -87,7 +89,10 @@ def _say_failed(context: Context, result: StageResult, reference: Capture, candi
 
 
 def _trace_back(context: Context, result: StageResult, evaluation: Capture) -> bool:
-    """Name the line of the metric that makes, of the reference's outputs, another value than the reference's; whether there is one."""
+    """Name the metric's line that makes another value than the reference's.
+
+    Gives whether there is one.
+    """
     wrong = next((p for p in result.wrong if metric_lines.is_of_batch(p)), None)
     sides = tracing_back.recorded(context, "metric", {"evaluation": evaluation}) if wrong is not None else None
     if sides is None or wrong is None or wrong.candidate is None or wrong.reference is None:
@@ -106,7 +111,10 @@ def _trace_back(context: Context, result: StageResult, evaluation: Capture) -> b
 
 
 def _grant_noise(context: Context, result: StageResult, reference: Capture, evaluation: Capture) -> None:
-    """Where metrics differ by more than one rounding: what rounding does to the reference's own, and judge again by that."""
+    """Judge metrics again by what rounding does to the reference's own.
+
+    That is asked where they differ by more than one rounding.
+    """
     wrong = [p for p in result.pairs if p.verdict == DIVERGED and p.granted is None]
     wrong = [p for p in wrong if p.stats is not None and p.noise is not None and p.reference is not None]
     if not wrong:

@@ -68,7 +68,10 @@ def _runs(capture: Capture) -> set[str]:
 
 
 def _method(reference: set[str], candidate: set[str]) -> Method:
-    """The best method that two sets of runs allow: by what is there, not by what an interrupted job meant to record."""
+    """The best method that two sets of runs allow.
+
+    What is there counts, not what an interrupted job meant to record.
+    """
     has = [{Pass.of(run).precision for run in runs} for runs in (reference, candidate)]
     if DOUBLE in has[0] & has[1] and NATIVE in has[0]:
         return FLOAT64

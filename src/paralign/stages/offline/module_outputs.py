@@ -1,4 +1,7 @@
-"""The outputs of single modules in two captures (``[forward] modules = "full"``), compared without running anything."""
+"""The outputs of single modules in two captures, compared without running anything.
+
+They are there with ``[forward] modules = "full"``.
+"""
 
 from __future__ import annotations
 

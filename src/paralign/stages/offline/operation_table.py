@@ -1,4 +1,7 @@
-"""Every operation of both sides' forward pass: what it made, how that was matched, how far it is apart; read from captures."""
+"""Every operation of both forward passes, read from captures.
+
+What it made, how that was matched, how far it is apart.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,9 @@ class OperationTable:
 
 
 def of_folder(output: Path, since: str = "") -> OperationTable | None:
-    """The operations that a check left in its output folder; None where it watched none, too many, or their values were released.
+    """The operations that a check left in its output folder.
+
+    None where it watched none, too many, or their values were released.
 
     Args:
         output: the folder.
@@ -91,7 +96,7 @@ def _table(judgement: Judgement) -> OperationTable:
 
 
 def _used(operation: Operation, graph: Graph) -> list[Value]:
-    """The results that something is made of, or that the model returns; all where there is no such."""
+    """The results that are used or returned; all where there is no such."""
     returned = set(graph.outputs.values())
     return [value for value in operation.outputs if value.users or value in returned] or operation.outputs
 
@@ -112,7 +117,7 @@ def _row(operation: Operation, kinds: dict[str, str]) -> Row:
 
 
 def _makers(operation: Operation, judgement: Judgement) -> list[Operation]:
-    """The reference's operations that may have made what an operation made, those of its kind first."""
+    """The reference's operations that may have made the same, those of its kind first."""
     found = [value.maker for output in operation.outputs for value in _alike(output, judgement) if value.maker is not None]
     return sorted(dict.fromkeys(found), key=lambda maker: (maker.kind != operation.kind, maker.module != operation.module))
 

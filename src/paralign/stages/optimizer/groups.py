@@ -60,7 +60,10 @@ class Row:
 
 
 def tell(result: StageResult, experiment: Experiment) -> list[Listing]:
-    """The table; the first setting that differs becomes a note of the result, or a warning where no update has shown it."""
+    """The table of settings; the first that differs becomes a note of the result.
+
+    It is a warning where no update has shown it.
+    """
     rows = _rows(experiment)
     if not rows:
         return []
@@ -116,7 +119,7 @@ def _rows(experiment: Experiment) -> list[Row]:
 
 
 def _silent(experiment: Experiment) -> str:
-    """The side whose optimizer is one of the user's own, with settings that cannot be read, where the other's can; '' elsewhere."""
+    """The side whose own optimizer alone has settings that cannot be read; '' elsewhere."""
     known = [bool(read_config.told({**a, "parameters": a["mapped"]}, r)) for a, r in zip(experiment.abouts, experiment.rates, strict=True)]
     return "" if all(known) or not any(known) else ("reference", "candidate")[known.index(False)]
 

@@ -1,4 +1,7 @@
-"""Optimizers that are saved and loaded between two updates: on each side, and from each side's state on the other."""
+"""Optimizers that are saved and loaded between two updates.
+
+On each side, and from each side's state on the other.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +95,10 @@ def _across(context: Context, result: StageResult, experiment: Experiment, captu
 
 
 def _slots(capture: Capture) -> set[str]:
-    """Names of what an optimizer remembers of parameters, the number of steps apart, which frameworks count in other places."""
+    """Names of what an optimizer remembers of parameters, without the number of steps.
+
+    Frameworks count those in other places.
+    """
     return {slot for slots in state_of(capture).values() for slot in slots if slot != "step"}
 
 

@@ -1,4 +1,7 @@
-"""Optimizer: the whole schedule of both sides, the settings of every parameter, updates from equal gradients; no forward pass is run."""
+"""The optimizer: schedules, settings, and updates from equal gradients.
+
+No forward pass is run.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +80,10 @@ def run(context: Context) -> StageResult:
 
 
 def _say_own_steps(context: Context, result: StageResult) -> None:
-    """Say that a program's own steps, which may clip or scale gradients before the update, were not run here."""
+    """Say that a program's own steps were not run here.
+
+    They may clip or scale gradients before the update.
+    """
     having = [side for side in ("reference", "candidate") if context.has(side, "train_step")]
     if having:
         result.warnings.append(
@@ -133,7 +139,10 @@ def _order(context: Context, side: int) -> Schedule:
 
 
 def _measures(context: Context) -> dict[str, Capture]:
-    """The metric that schedules are given: the project's list, or what a side's ``schedule_metric`` gives, the reference's first."""
+    """The metric that schedules are given: the project's list, or a side's own function.
+
+    Of ``schedule_metric``, the reference's comes first.
+    """
     pace = context.settings.pace
     if pace.metric:
         return {"measures": tensors.save(context.reference.folder / "measures", "measures", np.array(pace.metric))}
@@ -172,7 +181,7 @@ def _say_lengths(context: Context, result: StageResult, answers: list[Scheduled]
 
 
 def _complete(context: Context, result: StageResult, both: tuple[Followed, Followed], answers: list[Scheduled]) -> None:
-    """Say of how many steps of the training the rates were compared, where its length is known."""
+    """Say of how many steps of the training the rates were compared, where that is known."""
     pace = context.settings.pace
     covered = next((c for c in result.coverage if c.what == rate_schedules.RATES), None)
     if covered is None or pace.epochs is None:
@@ -187,7 +196,10 @@ def _complete(context: Context, result: StageResult, both: tuple[Followed, Follo
 def _resume(
     result: StageResult, both: tuple[Followed, Followed], resumed: tuple[Followed | None, Followed | None], answers: list[Scheduled]
 ) -> None:
-    """Judge how each side's schedule goes on after it was saved and loaded, against the side's own uninterrupted one."""
+    """Judge how each side's schedule goes on after it was saved and loaded.
+
+    The side's own uninterrupted one is the measure.
+    """
     broken, followed, said = [], [], list[str]()
     for side, name in enumerate(("reference", "candidate")):
         about, again = answers[side].schedule, resumed[side]
@@ -261,7 +273,7 @@ def _updates(context: Context, result: StageResult) -> equal_gradients.Experimen
 
 
 def _drawn(context: Context) -> Capture:
-    """Gradients for every parameter of the reference, drawn from a normal distribution of deviation 1: two for each."""
+    """Draw two gradients for every parameter of the reference, of deviation 1."""
     folder = context.reference.folder / "drawn-gradients"
     clear(folder)
     records = [r for r in context.weights_of_reference if r.role == "parameter" and not r.attrs.get("shared") and 0 not in r.shape]

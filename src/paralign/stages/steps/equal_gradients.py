@@ -1,4 +1,4 @@
-"""Both optimizers given the reference's gradients, so that what differs is the rule: the steps as they were recorded."""
+"""Both optimizers given the reference's gradients, so that what differs is the rule."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Experiment:
         return _filled_in(first, second), _filled_in(second, first)
 
     def rates_differ(self, steps: int) -> bool:
-        """Whether both optimizers tell of other learning rates in the first steps, in as many groups."""
+        """Whether both optimizers tell of other rates in the first steps, in as many groups."""
         first, second = self.rates
         return any(map(_other_rates, first[:steps], second[:steps]))
 
@@ -84,7 +84,9 @@ def _other_rates(one: list[float], other: list[float]) -> bool:
 
 @dataclass(frozen=True)
 class Given:
-    """Gradients that are given to both optimizers: ``steps`` says which of the recorded ones, times what; ``name`` is the captures'.
+    """Gradients that are given to both optimizers.
+
+    ``steps`` says which of the recorded ones, times what; ``name`` is the captures'.
 
     ``whole``: pairs are added also where all parameters move alike, and a schedule that differs later needs no other experiment.
     """
@@ -125,7 +127,7 @@ def record_steps(context: Context, given: Given, result: StageResult) -> Experim
 
 
 def _moved(context: Context, gradients: Capture, run: str, count: int) -> Capture:
-    """The reference's gradients in the candidate's layout, as a capture that the candidate can read."""
+    """The reference's gradients in the candidate's layout, as a capture for the candidate."""
     folder, plan = context.candidate.folder / "gradients", context.plan
     if plan is None:
         raise AssertionError("the weights are carried over before the backward stage")

@@ -1,4 +1,6 @@
-"""Updates as they are: what an optimizer rounds to a lower precision than it is given does not show where all is float64.
+"""Updates as they are.
+
+What an optimizer rounds to a lower precision does not show where all is float64.
 
 Each side's native steps are held against its own float64 steps, as inherent differences of two update rules are in both. The
 reference's distance is the noise.
@@ -111,7 +113,7 @@ def judge(context: Context, result: StageResult, experiment: Experiment, stage: 
 
 
 def doubt(context: Context, result: StageResult, captures: tuple[Capture, Capture], method: str) -> None:
-    """Look at the optimizers alone where the candidate's recorded steps are natively less exact than the reference's.
+    """Look at the optimizers alone where the candidate's steps are natively less exact.
 
     Gradients may be the reason, which are judged by themselves; from equal gradients it shows.
 
@@ -152,7 +154,7 @@ def _ends(capture: Capture, double: str, native: str, step: int) -> dict[str, _E
 
 
 def constants(terms: Terms) -> float:
-    """How much a step moves, relative, by betas (or their powers) that a kernel has in float32.
+    """How much, relative, a step moves by a kernel's betas (or their powers) in float32.
 
     Of one near 1, ``1 - β`` keeps few digits.
 

@@ -1,4 +1,7 @@
-"""The learning rates beyond the steps that are trained: schedules stepped ahead without the model, compared rate by rate."""
+"""The learning rates beyond the steps that are trained.
+
+Schedules are stepped ahead without the model, and compared rate by rate.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ RATES = "learning rates"
 
 @dataclass(frozen=True)
 class Followed:
-    """One side's schedule as it was followed: ``rates`` has shape ``(steps of the schedule, groups)``.
+    """One side's schedule as it was followed: ``rates`` ``(steps of the schedule, groups)``.
 
     ``every`` is the number of updates that one step of the schedule lasts, where the sides do not count alike.
     """
@@ -165,7 +168,7 @@ def _pair(both: tuple[Followed, Followed], rates: tuple[Array, Array], wrong: in
 
 
 def _in_one_order(one: Array, other: Array) -> tuple[Array, Array]:
-    """Rates of as many groups, by size where they lie nearer to each other so; else as they are."""
+    """Rates of as many groups, sorted where they lie nearer to each other so."""
     ordered = np.sort(one, axis=1), np.sort(other, axis=1)
     if np.nansum(np.abs(ordered[0] - ordered[1])) < np.nansum(np.abs(one - other)):
         return ordered
@@ -218,7 +221,10 @@ def differing(first: Array, second: Array, tolerance: Tolerance) -> Array:
 
 
 def in_digits(*sides: Array, alike: bool = False) -> list[str]:
-    """Rates of one step, of every side, in as many digits as show that they differ; few where they are ``alike``."""
+    """Rates of one step in as many digits as show that they differ.
+
+    Few digits where they are ``alike``.
+    """
     told: list[str] = []
     for digits in DIGITS[: 1 if alike else None]:
         told = [", ".join(f"{rate:.{digits}g}" for rate in side) for side in sides]

@@ -1,4 +1,7 @@
-"""How finely a parameter's change can be seen: what is stored is weight plus change, rounded after every step."""
+"""How finely a parameter's change can be seen.
+
+What is stored is weight plus change, rounded after every step.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ def rms(values: np.ndarray[Any, Any]) -> float:
 
 
 def stored(dtype: str, weight: float, change: float, steps: int) -> float:
-    """The rounding of a parameter that is stored after each of some steps, relative to what they changed together.
+    """The rounding of a stored parameter, relative to what some steps changed together.
 
     Both sides round each step by at most half a unit in the last place of the weight, so the two differ by no more than one unit a step.
     In the mean over many elements such differences grow with the root of the steps; twice that holds for few elements too.
@@ -45,7 +48,10 @@ def stored(dtype: str, weight: float, change: float, steps: int) -> float:
 
 
 def of_steps(trace: Trace, dtype: str) -> float:
-    """The share of single steps that storing the parameter makes: steps may cancel, then the whole change tells less of it."""
+    """The share of single steps that storing the parameter makes.
+
+    Steps may cancel, then the whole change tells less of it.
+    """
     sizes = [float(np.linalg.norm(trace.steps[side])) for side in ("reference", "candidate")]
     moved = sizes[0] or sizes[1]
     return stored(dtype, float(np.linalg.norm(trace.weight)), moved, len(trace.gradients)) if moved else 0.0

@@ -1,4 +1,4 @@
-"""Running statistics of normalisation layers: what two frameworks may differ in without either being wrong."""
+"""Running statistics: what two frameworks may differ in without either being wrong."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ BIASED = "inherent: PyTorch keeps the unbiased running variance, Paddle the bias
 
 
 def kept(record: Record | None, framework: str) -> float | None:
-    """The share that one step keeps of a statistic: PyTorch's momentum is the weight of the new value, Paddle's of the old."""
+    """The share that one step keeps of a statistic.
+
+    PyTorch's momentum is the weight of the new value, Paddle's of the old.
+    """
     momentum = record.attrs.get("momentum") if record is not None else None
     keeps_old = profile_of(framework).momentum_keeps_old
     share = None if momentum is None else float(momentum) if keeps_old else 1.0 - float(momentum)
@@ -45,7 +48,7 @@ def kept(record: Record | None, framework: str) -> float | None:
 
 
 def kept_otherwise(reference: str, candidate: str) -> bool:
-    """Whether one of two frameworks keeps the unbiased running variance, and the other the biased one."""
+    """Whether only one framework keeps the unbiased running variance."""
     first, second = profile_of(reference).unbiased_variance, profile_of(candidate).unbiased_variance
     return first is not None and second is not None and first != second
 
@@ -79,7 +82,7 @@ def excuse_zero_means(pairs: Sequence[Pair], deviations: dict[str, float], unkno
 
 
 def is_biased(old: Array, reference: Array, candidate: Array, share: float, allowed: float, *, reference_unbiased: bool) -> bool:
-    """Whether two running variances after one step differ by the factor n / (n - 1) of the batch variance alone.
+    """Whether two running variances differ by the factor n / (n - 1) of the batch alone.
 
     A layer that a step calls several times (both images of a pair, a network on real and on made data) keeps the share as often.
 
@@ -96,7 +99,7 @@ def is_biased(old: Array, reference: Array, candidate: Array, share: float, allo
 
 
 def _differ_by_count(old: Array, unbiased: Array, biased: Array, share: float, allowed: float) -> bool:
-    """Whether what was added to a share of the old is n / (n - 1) times as much in one as in the other, for a whole n."""
+    """Whether one added n / (n - 1) times as much as the other, for a whole n."""
     new, other = (value.astype(np.float64) - share * old.astype(np.float64) for value in (unbiased, biased))
     square = float(np.dot(other.ravel(), other.ravel()))
     if square == 0.0:

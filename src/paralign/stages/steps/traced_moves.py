@@ -51,7 +51,7 @@ class Moves:
 
 
 def moves_of(experiment: Experiment) -> Moves:
-    """What happened to each parameter that both sides have: a sample for hypotheses, the whole measured and judged."""
+    """What happened to each shared parameter: a sample, and the whole measured and judged."""
     count = len(experiment.steps)
     captures = experiment.reference, experiment.candidate
     sides = [[c.by_name(role="parameter", run=experiment.run, step=n) for n in range(count)] for c in captures]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def explain(context: Context, result: StageResult, given: Given, *, agreed: bool) -> Experiment | None:
-    """Have both sides move from equal gradients, and say which parameters move differently and why.
+    """Say which parameters move differently from equal gradients, and why.
 
     Args:
         context: the check.

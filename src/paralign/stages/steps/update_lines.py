@@ -1,4 +1,4 @@
-"""Where an update goes wrong: the line that sets the term, or the operation of a step of the user's own."""
+"""Where an update goes wrong: the line that sets the term, or an own step's operation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROUNDING = 1e-14
 
 
 def divergence_of(reasons: Reasons, experiment: Experiment, context: Context) -> Divergence | None:
-    """The parameter that is furthest off among those of the first cause, between the lines that set the term."""
+    """The worst parameter of the first cause, between the lines that set the term."""
     wrong, blamed = reasons.moves.wrong, reasons.blamed
     if not wrong:
         return None
@@ -65,7 +65,10 @@ def _end(experiment: Experiment, blamed: Difference | None, capture: Capture, re
 
 
 def _is_of_class(blamed: Difference | None) -> bool:
-    """Whether weights decay by the same number, but decoupled on one side alone: Adam and AdamW are two classes."""
+    """Whether weights decay by the same number, but decoupled on one side alone.
+
+    Adam and AdamW are two classes.
+    """
     if blamed is None or blamed.terms != ("decay", "style"):
         return False
     (number, style), (other, another) = blamed.reference, blamed.candidate
@@ -92,7 +95,9 @@ def trace_back(context: Context, divergence: Divergence | None, experiment: Expe
 
 
 def choose(divergence: Divergence | None, reasons: Reasons, experiment: Experiment) -> bool:
-    """Name the line that chooses which parameters have which settings, where some have those of others.
+    """Name the line that chooses which parameters have which settings.
+
+    That is done where some have those of others.
 
     Returns:
         Whether there is such a line, which the divergence then names.
@@ -129,7 +134,7 @@ def _right_group(blamed: Difference, reference: Known, experiment: Experiment) -
 
 
 def choice_of(blamed: Difference, known: tuple[Known, Known], moves: Moves) -> Choice:
-    """Which parameters are rightly in the group that the wrong ones are in, and which in the one that they should be in.
+    """The parameters rightly in the wrong ones' group, and those of the group meant.
 
     All of them under the candidate's names.
     """
@@ -176,7 +181,7 @@ def _varies(experiment: Experiment, blamed: Difference | None, *, own: bool) -> 
 
 
 def locate(context: Context, result: StageResult, experiment: Experiment, reasons: Reasons) -> None:
-    """Watch the operations of a step of the user's own up to the first that differs, and put what is guilty there first."""
+    """Watch an own step up to the first operation that differs, and put it first."""
     first, names = _first_wrong(experiment, reasons.moves)
     if result.divergence is None or not _can_be_watched(experiment, first) or _is_set_otherwise(experiment, reasons.blamed, first):
         return
@@ -205,7 +210,7 @@ def _can_be_watched(experiment: Experiment, step: int) -> bool:
 
 
 def _is_set_otherwise(experiment: Experiment, blamed: Difference | None, step: int) -> bool:
-    """Whether what differs is a rate or an argument, which no operation of a step is guilty of."""
+    """Whether a rate or an argument differs, of which no operation is guilty."""
     if experiment.rates_differ(step + 1) and (blamed is None or blamed.terms[0] == "rates"):
         return True
     if blamed is None:
@@ -224,7 +229,10 @@ def _move_to_setting(candidate: Point, experiment: Experiment, reasons: Reasons)
 
 
 def _first_wrong(experiment: Experiment, moves: Moves) -> tuple[int, list[str]]:
-    """The first step that moves some parameter differently, by more than storing it explains, and all that it moves so."""
+    """The first step that moves some parameter differently, and all that it moves so.
+
+    By more than storing it explains.
+    """
     wrong: dict[int, list[str]] = {}
     for name, trace in moves.traces.items():
         stored = ROUNDING * float(np.linalg.norm(trace.weight))

@@ -1,4 +1,7 @@
-"""Why some parameters move otherwise from equal gradients: the rules of both sides, and the terms that differ."""
+"""Why some parameters move otherwise from equal gradients.
+
+The rules of both sides, and the terms that differ.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ INHERENT = "update/inherent"
 
 @dataclass(frozen=True)
 class Reasons:
-    """What the parameters did, the rules of both sides, and the terms in which the rules differ, the first cause first."""
+    """What the parameters did, both rules, and their differing terms, first cause first."""
 
     moves: Moves
     known: tuple[Known, Known]
@@ -84,7 +87,10 @@ def _guesses(about: dict[str, Any], rates: list[list[float]], traces: dict[str, 
 
 
 def _filled(recipe: identify.Recipe, traces: dict[str, Trace]) -> identify.Recipe:
-    """Terms for every parameter: those that the optimizer does not have are like the first, and do not move."""
+    """Terms for every parameter; those that the optimizer does not have do not move.
+
+    They are else like the first.
+    """
     if not recipe:
         return {}
     any_ = next(iter(recipe.values()))
@@ -92,7 +98,7 @@ def _filled(recipe: identify.Recipe, traces: dict[str, Trace]) -> identify.Recip
 
 
 def causes_of(known: tuple[Known, Known], moves: Moves) -> list[Difference]:
-    """The terms in which the identified rules differ, over the parameters whose rules are known on both sides."""
+    """The terms in which the identified rules differ, where both sides' are known."""
     names = [n for n in moves.traces if all(n in side.recipe and n not in side.left for side in known)]
     if not names:
         return []
@@ -101,7 +107,7 @@ def causes_of(known: tuple[Known, Known], moves: Moves) -> list[Difference]:
 
 
 def tell(result: StageResult, experiment: Experiment, reasons: Reasons, *, agreed: bool, whole: bool, strict: bool) -> None:
-    """Findings and pairs; where nothing but inherent differences is found, what they cause is no longer judged."""
+    """Add findings and pairs; do not judge what inherent differences alone cause."""
     moves, found = reasons.moves, reasons.found
     recipe = reasons.known[1].recipe
     findings = [causes.finding(d, experiment.abouts, moves.traces, recipe[d.parameters[0]], proven=True) for d in found]
@@ -119,7 +125,10 @@ def tell(result: StageResult, experiment: Experiment, reasons: Reasons, *, agree
 
 
 def _excuse(result: StageResult, pairs: list[Pair], size: float, *, judged: bool) -> None:
-    """Pairs that differ by no more than an inherent difference of the update explains are right; ``judged`` where no others are."""
+    """Accept pairs that an inherent difference of the update explains.
+
+    ``judged`` where no others are.
+    """
     places = [(p, key_of(p)) for p in result.pairs]
     later = [p for p, place in places if place is not None and not place.is_before_updates and place.kind not in _APART]
     for pair in [*later, *pairs]:
@@ -166,7 +175,10 @@ def _scaled(names: set[str], traces: dict[str, Trace], factor: float) -> Finding
 
 
 def keep_clipping(context: Context, result: StageResult, reasons: Reasons) -> None:
-    """Leave word where one side's optimizer clips and the other's does not: the own steps may make up for it."""
+    """Leave word where one side's optimizer clips and the other's does not.
+
+    The own steps may make up for it.
+    """
     clips = _one_sided_clipping(reasons.found)
     finding = next((each for each in result.findings if each.rule == "update/clip"), None)
     if clips is None or finding is None:

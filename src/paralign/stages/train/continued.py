@@ -1,4 +1,7 @@
-"""Trainings that are interrupted after their first checkpoint and go on from it: held against the uninterrupted ones of their own side."""
+"""Trainings that are interrupted after their first checkpoint and go on from it.
+
+They are held against the uninterrupted ones of their own side.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ _SHORT = "no checkpoint within the steps that are compared one by one ([training
 
 
 def compare(context: Context, result: StageResult, exact: Exact) -> list[Pair]:
-    """Interrupt the training of each side that writes checkpoints, and judge the steps that follow.
+    """Interrupt each side's training that writes checkpoints; judge the steps that follow.
 
     Args:
         context: of the check.
@@ -131,5 +134,5 @@ def _judge(pair: Pair, exact: Exact, of: tuple[int, int], capture: Capture) -> N
 
 
 def _in_own_words(note: str) -> str:
-    """A note of two runs of one side, which :func:`trajectory.curve` calls the reference and the candidate."""
+    """A note of two runs of one side, without the words reference and candidate."""
     return note.replace("in the reference", "uninterrupted").replace("in the candidate", "resumed")

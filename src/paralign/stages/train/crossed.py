@@ -1,4 +1,6 @@
-"""Cross experiments: parts of the reference's training are put into the candidate's, and the one that closes the gap is the finding.
+"""Cross experiments: parts of the reference's training put into the candidate's.
+
+The one that closes the gap is the finding.
 
 ``data``
     The candidate trains on the reference's batches.
@@ -63,7 +65,10 @@ LOSS = "look at the loss and at what it is given beside the outputs: labels, wei
 
 @dataclass
 class Swap:
-    """One experiment: how far the trainings are apart without it, and with it (None where it was not made)."""
+    """One experiment: how far the trainings are apart without it, and with it.
+
+    None where it was not made.
+    """
 
     name: str
     before: float
@@ -141,7 +146,10 @@ def _at_start(context: Context, exact: Exact) -> Swap:
 
 @dataclass
 class Parameters:
-    """The reference's parameters before the first steps, and what its network gives in them: recorded, and as the candidate's tensors."""
+    """The reference's parameters before the first steps, and its network's outputs.
+
+    As they were recorded, and as the candidate's tensors.
+    """
 
     count: int
     states: Capture
@@ -158,7 +166,7 @@ def _parameters(context: Context, exact: Exact, count: int) -> Parameters:
 
 
 def _forced(context: Context, exact: Exact, step: int) -> list[Swap]:
-    """Make the first steps again with the reference's parameters before each: does the gap close?"""
+    """Make the first steps again with the reference's parameters: does the gap close?"""
     if context.weights is None:
         return []
     count = step + FURTHER
@@ -178,7 +186,10 @@ def _forced(context: Context, exact: Exact, step: int) -> list[Swap]:
 
 
 def _with_outputs(context: Context, exact: Exact, known: Parameters, swap: Swap) -> None:
-    """Put what the reference's network gives in place of what the candidate's does: the loss is left, and what else is made of it."""
+    """Put the reference's outputs in place of the candidate's.
+
+    The loss is left, and what else is made of them.
+    """
     capture = context.candidate.record("train-outputs", replace(known.orders, outputs="use"), {**known.values, "outputs": known.states})
     calls, replaced = Train.answer(capture).outputs
     if not calls or replaced < calls:
@@ -295,7 +306,10 @@ def _apart(swap: Swap) -> str:
 
 
 def _drawn(context: Context, known: Capture, runs: int) -> list[str] | None:
-    """What the steps of both sides draw, under several seeds, at the same parameters and on the same batches; None where they cannot."""
+    """What the steps of both sides draw, under several seeds; None where they cannot.
+
+    They stand at the same parameters and on the same batches.
+    """
     if context.plan is None or not context.plan.complete or not known.select(name="batch"):
         return None
     settings = context.settings
@@ -345,7 +359,10 @@ def _one(context: Context, groups: dict[str, list[Capture]], number: int) -> Non
 
 
 def _distance(reference: list[Run], candidate: list[Run]) -> float:
-    """How far two groups of curves are apart, in units of their own spread: root mean square over epochs and figures."""
+    """How far two groups of curves are apart, in units of their own spread.
+
+    The root mean square over epochs and figures.
+    """
     far = []
     for kind, figure in common([*reference, *candidate]):
         sides = [[run.by_epoch(kind, figure) for run in runs] for runs in (reference, candidate)]

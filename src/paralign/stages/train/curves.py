@@ -124,7 +124,10 @@ def is_rate(figure: str) -> bool:
 
 
 def is_continuous(figure: str) -> bool:
-    """Whether a figure is none that counts samples, as its name says: a share of errors may count, a mean square does not."""
+    """Whether a figure, by its name, is none that counts samples.
+
+    A share of errors may count, a mean square does not.
+    """
     words = figure.lower().replace("-", "_").split("_")
     return any(word in CONTINUOUS or word.endswith("loss") for word in words)
 

@@ -1,4 +1,6 @@
-"""How much the end of a training depends on the initial weights, measured on the reference: one thing is changed, all else is equal.
+"""How much the end of a training depends on the initial weights.
+
+It is measured on the reference: one thing is changed, all else is equal.
 
 What is changed, group by group:
 
@@ -200,7 +202,10 @@ def _trained(context: Context, result: StageResult, seeds: list[int], starts: _S
 
 
 def _run(context: Context, result: StageResult, folder: str, orders: Train, given: Capture, name: str) -> Run | None:
-    """One training; None, with a note, for one that raises: other weights may be more than its own checks let pass."""
+    """Run one training; None, with a note, for one that raises.
+
+    Other weights may be more than its own checks let pass.
+    """
     try:
         return of_capture(context.reference.record(folder, orders, {"state": given}))
     except WorkerFailed as failed:
@@ -235,7 +240,7 @@ def _say(result: StageResult, ends: dict[str, list[float]], figure: str, margin:
 
 
 def _of_seeds(own: list[float], rest: list[float], figure: str) -> str:
-    """Which of the two spreads the end more: other initial weights of the same law, or all else that is drawn."""
+    """Which spreads the end more: other initial weights, or all else that is drawn."""
     sides = [_finite(side) for side in (own, rest)]
     begun = f"dependence on the initialisation: {figure}"
     if min(map(len, sides)) < 2:  # noqa: PLR2004 - a spread needs two

@@ -1,4 +1,7 @@
-"""What is drawn in a training, looked at by itself: the batches of a loader, and the initial weights, under several seeds."""
+"""What is drawn in a training, looked at by itself, under several seeds.
+
+The batches of a loader, and the initial weights.
+"""
 
 from __future__ import annotations
 
@@ -144,7 +147,7 @@ def _first_rows(reading: Reading) -> list[bytes]:
 
 
 def _moments(leaf: str, sides: list[list[tuple[list[float], list[float], list[float]]]]) -> list[str]:
-    """Mean, deviation, and spread of the batches of one tensor on both sides, where they differ."""
+    """Mean, deviation and spread of one tensor's batches, where the sides differ."""
     scale = max(float(np.mean([d for run in sides[0] for d in run[1]])), 1e-30)
     found = []
     for index, what in enumerate(("mean", "deviation", "deviation of the batches' means")):

@@ -1,4 +1,7 @@
-"""Trainings under several seeds a side: whether they end alike, from which epoch they part, and what so few runs can show."""
+"""Trainings under several seeds a side.
+
+Whether they end alike, from which epoch they part, and what so few runs can show.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,10 @@ def compare(result: StageResult, sides: tuple[list[Run], list[Run]], settings: T
 
 
 def deciding(shared: list[tuple[str, str]], settings: Trainings) -> tuple[str, str]:
-    """Kind and figure that decide: the project's, else the first evaluated one that is no loss, else the first evaluated one."""
+    """Kind and figure that decide: the project's, or the first evaluated that is no loss.
+
+    Else the first evaluated one.
+    """
     evaluated = [key for key in shared if key[0] == EVAL]
     if settings.metric:
         named = [key for key in [*evaluated, *shared] if key[1] == settings.metric]

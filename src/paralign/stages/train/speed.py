@@ -1,4 +1,7 @@
-"""How fast both sides train: samples a second, the time of a step, and the share that reading has of it; with their spread."""
+"""How fast both sides train, with the spread.
+
+Samples a second, the time of a step, and the share that reading has of it.
+"""
 
 from __future__ import annotations
 

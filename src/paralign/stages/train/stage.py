@@ -113,7 +113,7 @@ def _free(context: Context, result: StageResult) -> list[Trial]:
 
 
 def _reference_first(context: Context) -> list[Capture]:
-    """The reference's trainings, which say how far seeds alone are apart before the candidate trains."""
+    """Run the reference's trainings first, which say how far seeds alone are apart."""
     settings = context.settings
     seeds = [(settings.seed + 1 + number) % 2**32 for number in range(settings.training.runs)]
     return [context.reference.record(f"train-{n}", Train(seed, settings.training.seconds)) for n, seed in enumerate(seeds)]

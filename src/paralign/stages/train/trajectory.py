@@ -1,4 +1,4 @@
-"""The exact trajectory: both sides train from equal weights on equal batches, and are compared step by step.
+"""The exact trajectory: equal weights, equal batches, compared step by step.
 
 How far two right trajectories drift apart by rounding is measured: the reference trains again with its parameters moved by one unit in
 the last place before every step. From the step on where that alone moves the loss by :data:`LOST`, nothing is said any more.
@@ -177,7 +177,7 @@ def _draws(context: Context, orders: Train, given: dict[str, Capture], known: tu
 
 
 def mapped(context: Context, weights: Capture, run: str = "") -> Capture:
-    """The reference's state, of one of the runs in a capture, as the candidate's tensors have it."""
+    """The reference's state of one run, as the candidate's tensors have it."""
     if context.plan is None:
         raise ValueError("the weights are mapped first")
     held = {r.name: r for r in weights.records if r.location is not None and r.run == run and r.role in ("parameter", "buffer")}
@@ -185,7 +185,10 @@ def mapped(context: Context, weights: Capture, run: str = "") -> Capture:
 
 
 def _bounds(context: Context, reference: Capture, moved: list[Capture]) -> Capture:
-    """What the candidate may log at every step, as a capture: it stops some steps after it has left that."""
+    """What the candidate may log at every step, as a capture.
+
+    It stops some steps after it has left that.
+    """
     folder = context.candidate.folder / "train-bounds"
     clear(folder)
     run, others = of_capture(reference), [of_capture(c) for c in moved]
@@ -200,7 +203,10 @@ def _bounds(context: Context, reference: Capture, moved: list[Capture]) -> Captu
 
 
 def _drift(values: Array, others: list[Array]) -> Array:
-    """How far rounding alone has moved a figure by each of its places: never less than before, nor than some units in the last place."""
+    """How far rounding alone has moved a figure by each of its places.
+
+    Never less than before, nor than some units in the last place.
+    """
     size = np.maximum(np.abs(values), np.median(np.abs(values[np.isfinite(values)])) if np.isfinite(values).any() else 0.0)
     drift = UNITS * EPS["float32"] * size
     for other in others:
@@ -219,7 +225,9 @@ def _lost(values: Array, drift: Array) -> Array:
 
 
 def is_count(figure: str, values: Array) -> bool:
-    """Whether a figure counts samples, as an accuracy does: all its values are fractions of one whole number.
+    """Whether a figure counts samples, as an accuracy does.
+
+    All its values are fractions of one whole number.
 
     Few values of any figure are that by chance, so its name is asked first.
 
@@ -339,7 +347,10 @@ def _ends(context: Context, exact: Exact, moved: list[Run], steps: int) -> list[
 
 
 def _inherent(context: Context, pair: Pair, source: Record, ends: tuple[Typed, Callable[[str], Typed | None]], steps: int) -> bool:
-    """Whether a running variance differs, after all steps, as PyTorch's unbiased and Paddle's biased one do."""
+    """Whether a running variance differs as unbiased (PyTorch) and biased (Paddle) do.
+
+    After all steps.
+    """
     framework = context.framework("reference")
     share = running.kept(source, framework)
     there = None if context.plan is None else context.plan.restore(source.name, ends[1])
@@ -353,7 +364,10 @@ def _inherent(context: Context, pair: Pair, source: Record, ends: tuple[Typed, C
 
 
 def _excuse_evaluations(pairs: list[Pair]) -> None:
-    """Evaluations use running variances, which the frameworks keep otherwise: step by step, they are not judged."""
+    """Do not judge evaluations step by step: they use running variances.
+
+    The frameworks keep these otherwise.
+    """
     for pair in pairs:
         if pair.verdict == DIVERGED and pair.key.endswith(f"({EVAL.lower()})"):
             pair.leave_out(Unjudged.ELSEWHERE, f"not judged step by step: it uses running variances ({running.BIASED})")
@@ -365,7 +379,7 @@ def _held(capture: Capture) -> tuple[Callable[[str], Typed | None], dict[str, Re
 
 
 def _locate(context: Context, result: StageResult, pairs: list[Pair], exact: Exact) -> None:
-    """Name the first step that parts, what was done before it, and the line of the candidate's training that is at fault."""
+    """Name the first step that parts, what came before, and the line at fault."""
     runs = exact.runs
     wrong = sorted((p for p in pairs if p.verdict == DIVERGED), key=lambda pair: not pair.notes)
     if not wrong:
@@ -428,7 +442,10 @@ def _first(runs: tuple[Run, Run], kind: str) -> int | None:
 
 
 def _rates_part(runs: tuple[Run, Run]) -> bool:
-    """Whether the rates of steps that both sides made differ: only then the optimizer's line is evidence of anything."""
+    """Whether the rates of shared steps differ.
+
+    Only then the optimizer's line is evidence of anything.
+    """
     first, second = (run.rate for run in runs)
     if first is None or second is None:
         return False
@@ -443,7 +460,7 @@ def _point(run: Run) -> Point:
 
 
 def parting(exact: Exact) -> int | None:
-    """The first step whose figures are apart by more than float32 rounds, if the exact trajectory parts at all."""
+    """The first step whose figures part by more than float32 rounds; None without one."""
     runs, found = exact.runs, []
     moved = [of_capture(capture) for capture in exact.moved]
     for key, values in runs[0].curves.items():

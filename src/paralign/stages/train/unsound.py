@@ -1,4 +1,7 @@
-"""What is wrong with a training by itself: values that are not finite, parameters that grow or never move, a rate that is too large."""
+"""What is wrong with a training by itself.
+
+Values that are not finite, parameters that grow or never move, a rate that is too large.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Which tensor of the candidate takes which of the reference: proposed from names and order, then proven by running both models."""
+"""Which tensor of the candidate takes which of the reference.
+
+Proposed from names and order, then proven by running both models.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +121,10 @@ def proven(context: Context, result: StageResult, plan: Plan, candidate: Capture
 
 
 def _follow_copies(context: Context, result: StageResult, proof: Proof, candidate: Capture) -> Proof:
-    """The proof with tensors that no output depends on placed as those that they are copies of, as averaged weights are."""
+    """The proof with unseen tensors placed as those that they are copies of.
+
+    No output depends on them; averaged weights are such.
+    """
     unseen = {name for alike in proof.ambiguous if not alike.seen for name in alike.reference}
     if not unseen:
         return proof
@@ -152,7 +158,10 @@ def load(context: Context, plan: Plan) -> Capture:
 
 
 def write(context: Context, plan: Plan, fetch: Callable[[str], Typed | None], only: Collection[str] | None = None) -> Capture:
-    """The candidate's state (or some tensors of it), made from the reference's by the plan, as a capture that the candidate can load."""
+    """The candidate's state, made from the reference's by the plan, as a capture.
+
+    With ``only``, some tensors of it.
+    """
     folder, key = context.candidate.folder / "given", _recorded(context).manifest.settings.get("key")
     clear(folder)
     named = hashlib.sha256(repr([key, plan.rows(), sorted(only or ())]).encode()).hexdigest()
@@ -232,11 +241,14 @@ class Trials:
             return math.inf
 
     def prove(self, plan: Plan) -> Proof:
-        """The plan or the one of its alternatives that makes the outputs equal, within the limits on runs and time."""
+        """The plan or its alternative that makes outputs equal, within runs and time."""
         return mapping.prove(plan, self.error, limit=RUNS, seconds=SECONDS, least=LEAST, further=self._by_use, clock=self._clock)
 
     def _clock(self) -> float:
-        """Seconds of processor time that went into the trials: what others compute meanwhile does not count."""
+        """Seconds of processor time that went into the trials.
+
+        What others compute meanwhile does not count.
+        """
         return time.process_time() + self._busy
 
     def _by_use(self, plan: Plan) -> list[Choice]:
@@ -250,7 +262,7 @@ class Trials:
         return [] if found is None else mapping.by_use(plan, *found)
 
     def agrees_replayed(self, plan: Plan) -> bool:
-        """Whether the outputs are equal under a plan once the candidate draws in eval mode what the reference draws there."""
+        """Whether outputs are equal under a plan with the reference's draws in eval mode."""
         if math.isinf(self.error(plan)):
             return False
         self.context.plan = plan
@@ -311,7 +323,9 @@ def _distinct(capture: Capture, records: Sequence[Record]) -> list[Record]:
 
 
 def told_apart(weights: Capture, records: Iterable[Record], *, single: bool = False) -> dict[str, Typed]:
-    """Other values for the tensors that are constant or equal to one before them, so that each can be told from all others.
+    """Other values for tensors that are constant or equal to one before them.
+
+    Each can then be told from all others.
 
     Args:
         weights: the reference's state.

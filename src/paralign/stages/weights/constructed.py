@@ -1,4 +1,4 @@
-"""What both sides build themselves: untrained tensors, compared as they were before the reference's are copied over them.
+"""What both sides build themselves: untrained tensors, compared before they are loaded.
 
 A table of positions, a schedule of noise, a mask: the port would train with its own. What the seed decides, what a checkpoint
 brings and what training changes (statistics, queues, averages) is not built, and not compared.
@@ -166,7 +166,10 @@ def _is_unsure(pair: Pair) -> bool:
 
 
 def _origin(pair: Pair, origins: list[dict[str, TensorHistory]]) -> str:
-    """``constructed`` where both sides' values are, ``loaded`` where a checkpoint has changed the reference's, else ``given``: unknown."""
+    """``constructed`` where both sides' values are, ``loaded``, or ``given``: unknown.
+
+    ``loaded`` where a checkpoint has changed the reference's.
+    """
     records = [r for r in (pair.reference, pair.candidate) if r is not None]
     found = [known.get(r.name, TensorHistory()).origin for r, known in zip(records, origins, strict=True)]
     if found[0] == "loaded":

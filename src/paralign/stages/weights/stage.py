@@ -1,4 +1,4 @@
-"""Weights: every tensor of both sides accounted for, carried over by layer type, read back bit for bit."""
+"""Every tensor of both sides, carried over by layer type, read back bit for bit."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ EXACT = Method("exact", "", "", (), 0.0)
 
 
 def run(context: Context) -> StageResult:
-    """Map the reference's state to the candidate's, load it (unless the weights are taken as they are), and compare what is there."""
+    """Map the reference's state to the candidate's, load it, and compare what is there.
+
+    It is not loaded where the weights are taken as they are.
+    """
     missing = context.lacking("weights", "build_model")
     if missing:
         return missing
@@ -77,7 +80,10 @@ def run(context: Context) -> StageResult:
 
 
 def _trace_back(context: Context, divergence: Divergence) -> None:
-    """Name the line that made a constant of the constructor's wrong, in place of the one that registered it."""
+    """Name the line that made a constructor's constant wrong.
+
+    It takes the place of the one that registered it.
+    """
     pair = divergence.pair
     sides = tracing_back.recorded(context, "model")
     if sides is not None and pair is not None and pair.candidate is not None and pair.reference is not None:
@@ -86,7 +92,10 @@ def _trace_back(context: Context, divergence: Divergence) -> None:
 
 
 def _sealed(context: Context, sealed: list[str]) -> StageResult:
-    """Nothing is carried into or out of a program that holds its weights: what they come to is the business of ``forward``."""
+    """The result where a program holds its weights: nothing is carried over.
+
+    What they come to is the business of ``forward``.
+    """
     if "reference" not in sealed:
         context.reference.prepare(Load(), {"state": context.reference.record("weights", Weights())}, recorded_by="weights")
     notes = [
@@ -111,7 +120,7 @@ def _values(capture: Capture) -> Callable[[str], Typed | None]:
 
 
 def _pairs(plan: Plan, reference: Capture, candidate: Capture) -> list[Pair]:
-    """Every tensor of the reference that has a place, beside the candidate's as it now is, brought back to the reference's layout."""
+    """Every mapped tensor of the reference beside the candidate's, in its layout."""
     there, here = _values(candidate), _values(reference)
     by_name = candidate.by_name()
     pairs = []
@@ -143,7 +152,10 @@ def _lost(move: Move, *, guessed: bool) -> Pair:
 
 
 def _leave_out_tables(result: StageResult) -> None:
-    """Of equal outputs, do not judge buffers that one side lacks: a table that the other computes where it needs it."""
+    """Do not judge buffers that one side lacks where outputs are equal.
+
+    The other computes the table where it needs it.
+    """
     for pair in result.pairs:
         record = pair.reference if pair.reference is not None else pair.candidate
         if pair.how == "none" and record is not None and record.role == "buffer":
@@ -185,7 +197,10 @@ def _say_unproven(result: StageResult, plan: Plan, proof: Proof | None) -> None:
 
 
 def _equally_named(plan: Plan, name: str) -> bool:
-    """Whether a tensor of the reference went to that of its own name, leaves being called alike: then names decide what no run shows."""
+    """Whether a tensor went to that of its own name.
+
+    Leaves being called alike, names decide what no run shows.
+    """
     moves = plan.moves_of(name)
     return bool(moves) and all(map(_keeps_name, moves))
 

@@ -51,7 +51,7 @@ def _uses(graph: Graph) -> dict[str, Use]:
 
 
 def _kinds(value: Value) -> tuple[frozenset[str], ...]:
-    """Kinds of operations by distance from a value, those left out that only lay it out otherwise."""
+    """Kinds of operations by distance from a value, without those of layout alone."""
     found, front = [], [value]
     for _ in range(DEPTH):
         users, seen = [], set()
