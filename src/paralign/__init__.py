@@ -1,4 +1,6 @@
-"""paralign: port a deep-learning model to another framework, device or precision and prove that it is the same model.
+"""paralign ports a model to another framework and proves that it is the same model.
+
+Or to another device or precision.
 
 The names below are loaded when they are first used, so that ``import paralign`` costs nothing; no framework is ever
 imported by the core.

@@ -113,7 +113,10 @@ def recorder(
 
 
 def given_tensors(project: Project, context: Context, folder: Path) -> tuple[Capture | None, Capture | None]:
-    """Inputs and labels: from the project file, from the reference's functions, or the first batch of its data loader."""
+    """Inputs and labels: from the project file, from functions, or a first batch.
+
+    Functions are the reference's, and so is the data loader.
+    """
     found: dict[str, Capture] = {}
     seeds = {"inputs": project.settings.seed, "labels": project.settings.seed + 1000}
     for name, spec in (("inputs", project.inputs), ("labels", project.labels)):
@@ -191,7 +194,10 @@ def run_stages(
 
 
 def leave_out_known(result: CheckResult) -> None:
-    """Take points of the model out of a ``loss`` that diverged, where ``forward`` has named them: both sides were given equal outputs."""
+    """Take points that ``forward`` has named out of a ``loss`` that diverged.
+
+    Both sides were given equal outputs.
+    """
     last = result.stages[-1]
     forward = next((stage for stage in result.stages if stage.name == "forward"), None)
     if last.name != "loss" or forward is None:
@@ -204,7 +210,9 @@ def leave_out_known(result: CheckResult) -> None:
 
 
 def leave_out_without_effect(result: CheckResult) -> None:
-    """Take gradients at the outputs out of a ``loss`` that diverged by nothing else, where ``backward`` shows that no parameter feels it.
+    """Take gradients without effect out of a ``loss`` that diverged by nothing else.
+
+    ``backward`` shows that no parameter feels them.
 
     A loss of probabilities that sum to one, or of outputs that are a softmax's, can be written in ways whose gradients differ only in a
     direction in which those outputs cannot move.
@@ -233,7 +241,7 @@ def _is_gradient(pair: Pair) -> bool:
 
 
 def say_follows(result: CheckResult, carried: StageResult | None, *, guessed: bool = False) -> None:
-    """Say of the last stage, where it diverged, which earlier divergence it may only have inherited."""
+    """Say of a diverged last stage which earlier divergence it may have inherited."""
     *before, last = result.stages
     wrong = [s.name for s in before if s.verdict == DIVERGED]
     hidden = carried is not None and carried.verdict == DIVERGED and "weights" not in {s.name for s in result.stages}
@@ -316,7 +324,10 @@ def _attempt(name: str, context: Context) -> StageResult:
 
 
 def failed(stage: str, failure: WorkerFailed, framework: str = "") -> StageResult:
-    """The result ``error`` of a stage whose side failed, with the remedy of a failure that users meet often."""
+    """The result ``error`` of a stage whose side failed, with the remedy where known.
+
+    Failures that users meet often have one.
+    """
     known = remedy(failure.type, failure.message, framework)
     return StageResult(
         stage,

@@ -221,7 +221,10 @@ def _main(words: Sequence[str]) -> int:
 
 
 def _unexpected(error: Exception) -> int:
-    """The exit code of what no reader foresaw: a disk or a memory that does not suffice, or a fault of ours."""
+    """The exit code of what no reader foresaw.
+
+    A disk or a memory that does not suffice, or a fault of ours.
+    """
     if isinstance(error, MemoryError):
         return _fail(ParalignError("the memory does not suffice", hint="compare or convert in parts, or on a larger machine"), 3)
     if isinstance(error, OSError) and error.errno in DISK:
@@ -233,7 +236,10 @@ def _unexpected(error: Exception) -> int:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end what runs as Ctrl-C does, workers and temporary folders cleared away; a second one ends at once."""
+    """Let SIGTERM and SIGHUP end what runs as Ctrl-C does; a second one ends at once.
+
+    Workers and temporary folders are cleared away.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -253,7 +259,10 @@ def _ended_by_signals() -> Iterator[None]:
 
 
 def _abandon_output() -> None:
-    """Where standard output cannot be written, drop what is left of it: the interpreter would try, and fail, again at its end."""
+    """Drop what is left of standard output where it cannot be written.
+
+    The interpreter would try, and fail, again at its end.
+    """
     try:
         sys.stdout.flush()
     except OSError:

@@ -1,4 +1,7 @@
-"""What every stage works with: the two recorders, the settings, the inputs, what each side can do."""
+"""What every stage works with.
+
+The two recorders, the settings, the inputs, what each side can do.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,9 @@ LIKE = 0.8
 
 @dataclass
 class Clipping:
-    """What an experiment with the optimizers alone has found: one of them clips gradients by itself, the other does not.
+    """One optimizer clips gradients by itself, the other does not.
+
+    An experiment with the optimizers alone has found that.
 
     ``side`` clips (0: the reference), by ``kind`` to ``threshold``; ``alone``: nothing else differs. ``pairs`` are of the experiment.
     ``excused``: the own steps were seen to make up for it.
@@ -85,7 +90,10 @@ class Context:
     untraced: dict[str, str] = field(default_factory=dict)
 
     def note_used(self, stage: str) -> None:
-        """Note the files behind the captures that were asked for since the last call as those that a stage used."""
+        """Note the files behind the captures of a stage.
+
+        Those that were asked for since the last call.
+        """
         earlier = self.used.get("weights", {}) if stage and BY_NAME[stage].needs_weights else {}
         files = {**earlier, **self.used.get("", {})}
         for recorder in (self.reference, self.candidate):
@@ -103,7 +111,10 @@ class Context:
 
     @property
     def modes(self) -> list[str]:
-        """The modes in which training steps are compared: not eval mode where the model draws random numbers there."""
+        """The modes in which training steps are compared.
+
+        Not eval mode where the model draws random numbers there.
+        """
         return [mode for mode in self.settings.modes if mode != "eval" or not self.drawn]
 
     @property
@@ -129,7 +140,7 @@ class Context:
         return self.has("reference", function) and self.has("candidate", function)
 
     def lacking(self, stage: str, *functions: str) -> StageResult | None:
-        """The result ``not tested`` of a stage that needs functions of both sides which are not there, else None."""
+        """The result ``not tested`` of a stage whose functions a side lacks, else None."""
         notes: list[str] = []
         lacks: list[str] = []
         for function in functions:
@@ -148,7 +159,7 @@ class Context:
         return f"; {' and '.join(told)}: was {function!r} meant?" if told else ""
 
     def untrainable(self, stage: str) -> StageResult | None:
-        """The result ``not tested`` of a stage that needs gradients where a side's framework has none, else None."""
+        """The result ``not tested`` of a stage without a framework's gradients, else None."""
         without = [side for side in ("reference", "candidate") if not self.about[side].trains]
         return (
             StageResult(stage, NOT_TESTED, notes=[f"the {side}'s framework {self.framework(side)} has no gradients" for side in without])

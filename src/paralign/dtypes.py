@@ -94,7 +94,10 @@ def is_complex(dtype: str) -> bool:
 
 
 def widen(value: Typed) -> "np.ndarray[Any, Any]":
-    """The exact values as a numpy array: raw types become float32, all others are returned as they are, without a copy."""
+    """The exact values as a numpy array.
+
+    Raw types become float32, all others are returned as they are, without a copy.
+    """
     if value.dtype == "bfloat16":
         return np.asarray(np.left_shift(value.array.astype(np.uint32), np.uint32(16)), np.uint32).view(np.float32)
     if value.dtype == "float8_e5m2":
@@ -105,7 +108,9 @@ def widen(value: Typed) -> "np.ndarray[Any, Any]":
 
 
 def narrow(array: "np.ndarray[Any, Any]", dtype: str) -> Typed:
-    """Values rounded to a type, bfloat16 included (to nearest, ties to even, as hardware does).
+    """Values rounded to a type, bfloat16 included.
+
+    To nearest, ties to even, as hardware does.
 
     Raises:
         UnsupportedTensor: float8, for which frameworks differ in how they round.

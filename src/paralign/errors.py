@@ -16,7 +16,9 @@ _ITEMS = 16
 
 
 def quoted(value: Any) -> str:
-    """A value as Python writes it, shortened to what a message should hold of something that it refuses.
+    """A value as Python writes it, shortened to what a message should hold.
+
+    The message refuses the value.
 
     >>> quoted("a" * 300) == "'" + "a" * 198 + "…"
     True
@@ -56,7 +58,10 @@ def plain_text(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """As :func:`plain_text`, line ends and tabs too: for names, which could pretend to be lines of a report."""
+    """A name made plain, line ends and tabs too, as :func:`plain_text` does.
+
+    It could pretend to be lines of a report.
+    """
     return re.sub(r"[\n\t]", _escaped, plain_text(text))
 
 
@@ -211,7 +216,9 @@ class WorkerFailed(ParalignError):
 
 
 class ForkedChild(BaseException):
-    """This process is a child that the side's code has forked and that came back: it has to end, and to record nothing.
+    """This process is a child that the side's code has forked and that came back.
+
+    It has to end, and to record nothing.
 
     No ``Exception``: nothing between here and the process's end may take it for a failure of the side.
     """

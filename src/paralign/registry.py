@@ -1,4 +1,6 @@
-"""The stages of a check, each said once: adding one is a line here and a file or folder of its name in ``stages/``.
+"""The stages of a check, each said once.
+
+Adding one is a line here and a file or folder of its name in ``stages/``.
 
 ``stages/<name>.py`` holds ``run(context) -> StageResult``, the judging; in a folder of several files it is ``stages/<name>/stage.py``.
 All else that the package has to know of a stage stands here.

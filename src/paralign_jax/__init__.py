@@ -1,1 +1,4 @@
-"""JAX for paralign: plain functions with trees of parameters, and flax.nnx. Found by the entry points of the package."""
+"""JAX for paralign: plain functions with trees of parameters, and flax.nnx.
+
+Entry points of the package lead to it.
+"""

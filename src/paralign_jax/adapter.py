@@ -144,11 +144,14 @@ class JaxAdapter:
         return [("", model), *((path, each) for path, each in trees.owners(start) if path and trees.is_module(each))]
 
     def kind(self, module: Any) -> str:
-        """PyTorch's name of the layer of nnx that a module derives from; '' for one of the user's own."""
+        """PyTorch's name of the nnx layer that a module derives from; '' for a user's own."""
         return trees.kind(module)
 
     def state(self, model: Any) -> List[Entry]:
-        """Every array: a parameter where an nnx.Param, ``params``, ``parameters`` or a partial's first argument holds it."""
+        """Every array, a parameter where something holds it as one.
+
+        An nnx.Param, ``params``, ``parameters`` or a partial's first argument does.
+        """
         first: Dict[int, str] = {}
         found = []
         for slot in trees.slots(model):
@@ -159,7 +162,10 @@ class JaxAdapter:
         return found
 
     def load_state(self, model: Any, values: Dict[str, Typed]) -> None:
-        """Put new arrays where the old ones were held; every place that holds the same array gets the same new one."""
+        """Put new arrays where the old ones were held.
+
+        Every place that holds the same array gets the same new one.
+        """
         slots = trees.slots(model)
         pairs = _values.matched(self.state(model), values, lambda array: (tuple(array.shape), canonical(np.dtype(array.dtype))))
         named = {slot.name: slot for slot in slots}
@@ -193,7 +199,10 @@ class JaxAdapter:
             yield
 
     def cast(self, model: Any, dtype: str) -> None:
-        """Cast floating arrays, complex ones to match; an array that is held twice becomes one new array."""
+        """Cast floating arrays, complex ones to match.
+
+        An array that is held twice becomes one new array.
+        """
         complex_target = _values.FLOATING[_values.castable(dtype)]
         slots = trees.slots(model)
         new: Dict[int, Any] = {}

@@ -1,4 +1,6 @@
-"""Arrays of a model and what holds them: JAX's arrays cannot be written to, so that a new value is put where the old one was held.
+"""Arrays of a model and what holds them.
+
+JAX's arrays cannot be written to, so that a new value is put where the old one was held.
 
 A model is an object, a ``functools.partial`` of a function over a tree of parameters, or a module of flax.nnx. Attributes, dicts, lists,
 tuples and nnx variables are walked; what belongs to JAX, flax, numpy or Python itself is not looked into.
@@ -37,7 +39,10 @@ _FOREIGN = ("jax", "jaxlib", "flax", "numpy", "ml_dtypes", "optax")
 
 @dataclass
 class Slot:
-    """An array where it is held; ``put`` puts another in its place. ``held`` is the nnx variable, or the array itself."""
+    """An array where it is held; ``put`` puts another in its place.
+
+    ``held`` is the nnx variable, or the array itself.
+    """
 
     name: str
     owner: str
@@ -55,7 +60,7 @@ def nnx() -> Any:
 
 
 def is_array(value: Any) -> bool:
-    """Whether a value is an array with values: none that is being traced, no key of random numbers."""
+    """Whether a value is an array with values, neither traced nor a key of random numbers."""
     if not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
         return False
     try:
@@ -66,7 +71,7 @@ def is_array(value: Any) -> bool:
 
 
 def is_module(value: Any) -> bool:
-    """Whether a value is an object whose class defines ``__call__`` in Python, so that its calls can be observed."""
+    """Whether a value's class defines ``__call__`` in Python, so that calls are seen."""
     flax = nnx()
     if flax is not None and isinstance(value, (flax.Variable, flax.List, flax.Dict)):
         return False
@@ -74,7 +79,10 @@ def is_module(value: Any) -> bool:
 
 
 def kind(module: Any) -> str:
-    """PyTorch's name of the layer of flax that a module is or derives from; '' for one of the user's own."""
+    """PyTorch's name of the layer of flax that a module is or derives from.
+
+    '' for one of the user's own.
+    """
     flax = nnx()
     if flax is None or not isinstance(module, flax.Module):
         return ""
@@ -113,7 +121,7 @@ def slots(model: Any) -> List[Slot]:
 
 @dataclass(frozen=True)
 class _At:
-    """Where a walk is: the whole path, the owner's, the path below the owner, the owner's kind."""
+    """Where a walk is: the whole path, the owner's, the path below it, the owner's kind."""
 
     path: str
     owner: str
@@ -151,7 +159,7 @@ def _slot(at: _At, array: Any, held: Any, put: Put, *, trained: bool) -> Slot:
 
 
 def _items(value: Any, put: Put) -> Iterator[Tuple[str, Any, Put]]:
-    """Keys and items of a container or object, and what puts something else in an item's place."""
+    """Keys and items of a container or object, and what puts something else there."""
     if isinstance(value, dict):
         yield from ((str(key), item, functools.partial(value.__setitem__, key)) for key, item in list(value.items()))
     elif isinstance(value, list):
@@ -177,7 +185,7 @@ def _rebuilt(value: Any, parts: List[Any], index: int, put: Put, new: Any) -> No
 
 
 def _arguments(value: Any) -> Iterator[Tuple[str, Any, Put]]:
-    """The arguments that a ``functools.partial`` holds, by the names that its function gives them."""
+    """The arguments of a ``functools.partial``, by the names that its function gives them."""
     try:
         names = list(inspect.signature(value.func).parameters)
     except (TypeError, ValueError):
@@ -194,7 +202,10 @@ def _arguments(value: Any) -> Iterator[Tuple[str, Any, Put]]:
 
 
 def _is_object(value: Any) -> bool:
-    """Whether a value is an object that may hold state of the user's: one of neither Python's, numpy's nor JAX's own classes."""
+    """Whether a value is an object that may hold state of the user's.
+
+    Classes of Python, numpy and JAX are not.
+    """
     if isinstance(value, (types.SimpleNamespace, functools.partial)):
         return True
     flax = nnx()

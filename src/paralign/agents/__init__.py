@@ -1,1 +1,4 @@
-"""Tools for coding agents: paralign's commands, confined to one folder, with answers of bounded length (``paralign mcp``)."""
+"""Tools for coding agents: paralign's commands in one folder (``paralign mcp``).
+
+Their answers have bounded length.
+"""

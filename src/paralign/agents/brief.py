@@ -63,7 +63,10 @@ def _cut(value: Any, items: int, longest: int) -> Any:
 
 
 def of_report(report: Told) -> dict[str, Any]:
-    """What an agent has to know of a check: of each stage the sentence, the first faults, causes, and the worst values."""
+    """What an agent has to know of a check.
+
+    Of each stage the sentence, the first faults, causes, and the worst values.
+    """
     return {
         "verdict": report.verdict,
         "headline": report.headline,

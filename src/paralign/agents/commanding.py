@@ -1,4 +1,7 @@
-"""One command of paralign in a process of its own: with a time limit, without input, its output in bounds."""
+"""One command of paralign in a process of its own.
+
+With a time limit, without input, its output in bounds.
+"""
 
 from __future__ import annotations
 

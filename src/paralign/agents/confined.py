@@ -74,7 +74,9 @@ class Root:
         return resolved
 
     def check_links(self, path: Path) -> None:
-        """Refuse a folder in which a link leads out of the root: its files would be read as the root's.
+        """Refuse a folder in which a link leads out of the root.
+
+        Its files would be read as the root's.
 
         Raises:
             UsageError: there is one.

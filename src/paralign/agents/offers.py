@@ -125,7 +125,10 @@ class Argument:
 
 @dataclass(frozen=True)
 class Offer:
-    """A tool as agents see it; ``writes``: it makes or replaces files; ``runs``: it runs the project's code."""
+    """A tool as agents see it.
+
+    ``writes``: it makes or replaces files; ``runs``: it runs the project's code.
+    """
 
     name: str
     about: str

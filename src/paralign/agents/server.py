@@ -1,4 +1,7 @@
-"""The tools over the Model Context Protocol, on standard input and output. Needs the package ``mcp`` (the extra ``mcp``)."""
+"""The tools over the Model Context Protocol, on standard input and output.
+
+They need the package ``mcp`` (the extra ``mcp``).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The tools that agents are offered: what each takes, runs and answers. The protocol is another file's business."""
+"""The tools that agents are offered: what each takes, runs and answers.
+
+The protocol is another file's business.
+"""
 
 from __future__ import annotations
 
@@ -226,7 +229,10 @@ class Tools:
         return {**answer, **self._repaired(done, out)}
 
     def _repaired(self, done: Done, out: Path) -> dict[str, Any]:
-        """The edits that were proven, each with the lines of its patch: texts of an answer have no line ends."""
+        """The edits that were proven, each with the lines of its patch.
+
+        Texts of an answer have no line ends.
+        """
         stages = _answer(done)["stages"]
         found = [(stage["name"], finding) for stage in stages for finding in stage["findings"] if finding["patch"]]
         return {
@@ -243,7 +249,10 @@ class Tools:
         }
 
     def _judged(self, command: str, given: dict[str, Any]) -> tuple[list[str], Path]:
-        """The words of a command that runs a project, and the project's output folder, seen to lie below the root."""
+        """The words of a command that runs a project, and the project's output folder.
+
+        The folder was seen to lie below the root.
+        """
         project = read_project(given["project"])
         out = self.root.path(str(project.out), "the project's output folder")
         return [command, *self._words(given["project"]), *given.get("stages", []), "--json", "--out", self.root.within(out)], out

@@ -109,7 +109,10 @@ def check(
 def _check_live(
     sides: dict[str, Side], settings: Settings, names: list[str], values: dict[str, Any], out: str | Path | None
 ) -> CheckResult:
-    """Run the stages on sides that live in this process, and write the report where a folder is named."""
+    """Run the stages on sides that live in this process, and write the report if wanted.
+
+    It is written where a folder is named.
+    """
     with turn(), untouched_process(), check_folder(out) as folder, ExitStack() as stack:
         recorders = {
             name: Recorder(name, partial(Live, name, side, seed=settings.seed), folder / "captures" / name, {})

@@ -1,4 +1,7 @@
-"""Repairs of a port: edits that ``paralign repair`` has proven, written into files that nobody has edited, and noted in the ledger."""
+"""Repairs of a port that ``paralign repair`` has proven, written into its files.
+
+Files that somebody has edited are left; the ledger has a note.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class Mending:
-    """What became of a repair: places of the ledger, copies of files as they were, and files that the user has edited."""
+    """What became of a repair.
+
+    Places of the ledger, copies of files as they were, and files that the user has edited.
+    """
 
     places: list[Place] = field(default_factory=list)
     copies: list[Path] = field(default_factory=list)
@@ -31,7 +37,9 @@ class Mending:
 
 
 def mend(made: Draft, repaired: Repaired, originals: Mapping[str, str]) -> Mending:
-    """Write proven edits into the port and note their lines; nothing is written where one of them is in a file of the user's.
+    """Write proven edits into the port and note their lines.
+
+    Nothing is written where one of them is in a file of the user's.
 
     Args:
         made: the port; its ledger gets a place for each line that is edited.
@@ -76,7 +84,10 @@ def _places(shown: str, original: str, before: bytes, after: bytes, said: str) -
 
 
 def _lines_of(ours: list[str], theirs: list[str]) -> list[int]:
-    """The line of the original, from 1 on, that each line of the port comes from: the next one above where it was written anew."""
+    """The line of the original, from 1 on, that each line of the port comes from.
+
+    The next one above where it was written anew.
+    """
     found = [1] * len(theirs)
     for tag, start, end, first, last in difflib.SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
         for at in range(first, last):

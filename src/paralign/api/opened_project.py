@@ -84,7 +84,9 @@ def trained_layers(
     strip: str | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Layers:
-    """What the layers of two trained models give on the same inputs, each model with the weights of its own file.
+    """What the layers of two trained models give on the same inputs.
+
+    Each model has the weights of its own file.
 
     Args:
         directory: of a project, whose sides build the models.

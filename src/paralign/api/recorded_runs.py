@@ -28,7 +28,9 @@ def compare(
     log: str | Path | None = None,
     threshold: float = 1e-6,
 ) -> CheckResult:
-    """Compare two captures, or two files of arrays (``.npy`` with a dict as reprod_log writes it, ``.npz``), without running anything.
+    """Compare two captures, or two files of arrays, without running anything.
+
+    The latter are ``.npy`` with a dict as reprod_log writes it, or ``.npz``.
 
     Args:
         reference: what is trusted.

@@ -95,7 +95,9 @@ def convert_optimizer(
     overwrite: bool = False,
     step: Callable[[str], None] = lambda _: None,
 ) -> carried.Carried:
-    """Carry what an optimizer remembers from one framework's file to the other's, by the two optimizers of a project.
+    """Carry what an optimizer remembers from one framework's file to the other's.
+
+    The two optimizers of a project do that.
 
     Args:
         source: a ``.pth`` or a ``.pdopt``.

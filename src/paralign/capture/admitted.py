@@ -51,7 +51,10 @@ class Element:
 
 
 class Unfinished:
-    """A numpy array being read: ``array`` once its state came, or ``items`` and ``shape`` where the elements are values."""
+    """A numpy array being read.
+
+    ``array`` once its state came, or ``items`` and ``shape`` where the elements are values.
+    """
 
     def __init__(self) -> None:
         self.array: Union["np.ndarray[Any, Any]", Kept, None] = None
@@ -61,7 +64,9 @@ class Unfinished:
 
 @dataclass(frozen=True)
 class Blob:
-    """Bytes that stayed in the file: ``length`` of them from ``start``; ``text``: they are the UTF-8 form of a text.
+    """Bytes that stayed in the file: ``length`` of them from ``start``.
+
+    ``text``: they are the UTF-8 form of a text.
 
     The characters of such a text stand for bytes, one each (that is how protocol 2 writes what is not text).
     """
@@ -73,7 +78,10 @@ class Blob:
 
 @dataclass(frozen=True)
 class Kept:
-    """An array whose elements stayed in the file; ``blob`` was checked to be as long as type and shape ask for."""
+    """An array whose elements stayed in the file.
+
+    ``blob`` was checked to be as long as type and shape ask for.
+    """
 
     blob: Blob
     dtype: "np.dtype[Any]"
@@ -113,7 +121,7 @@ PLAIN = Dialect()
 
 
 class Reading:
-    """One file being read: how errors call it, what it may hold, and how much it may still build.
+    """One file being read: how errors call it, its bounds, and what it may still build.
 
     Each byte of a file may appear in few values only, so that a small file cannot fill the memory.
     """
@@ -235,7 +243,10 @@ def _set_array(reading: Reading, target: Unfinished, state: Any) -> None:
 
 
 def _array(reading: Reading, data: Any, element: Element, shape: Any, *, fortran: bool = False) -> Any:
-    """A fresh array, or a :class:`Kept` one, after its size was checked against the bytes that are there."""
+    """A fresh array, or a :class:`Kept` one.
+
+    Its size was checked against the bytes that are there.
+    """
     if isinstance(data, str):
         data = _encode(reading, data, "latin1")  # a text where Python 2 wrote bytes
     _check_shape(reading, shape)

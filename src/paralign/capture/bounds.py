@@ -1,4 +1,6 @@
-"""How much a file of others may ask for, and how it is opened: limits that a refusal names, and what raises each.
+"""How much a file of others may ask for, and how it is opened.
+
+A refusal names the limit, and what raises it.
 
 A reader that trusts a few bytes can be made to fill the memory or the disk. Every limit is far above what a real checkpoint
 needs; whoever has one beyond it sets the environment variable that the refusal names.
@@ -88,7 +90,9 @@ NAME = Limit("PARALIGN_MAX_NAME", 1 << 12, "characters")
 
 
 def open_regular(path: Union[str, Path]) -> BinaryIO:
-    """A file, open for reading; whatever is no file on a disk is refused, because it may never end, or never begin.
+    """Open a file for reading, if it is one on a disk.
+
+    Whatever is none is refused, because it may never end, or never begin.
 
     Raises:
         UsageError: it is a pipe, a device, a socket or a folder, or it cannot be opened.
@@ -140,7 +144,9 @@ def unreadable(path: Union[str, Path], fault: Exception) -> UsageError:
 
 
 def near(path: Union[str, Path]) -> str:
-    """What a message says of the path most like one that is not there; '' where it is there, or none is near.
+    """What a message says of the path most like one that is not there.
+
+    '' where it is there, or none is near.
 
     Every part that is not there is put right by its neighbours, from the first one on: ``exmaples/mobilnet`` by ``examples/mobilenet``.
     """
@@ -173,7 +179,10 @@ def shown(path: Union[str, Path]) -> str:
 
 
 def shape_fault(shape: Any) -> Optional[str]:
-    """Why something can be no shape; None where it is a sequence of lengths that numpy can hold."""
+    """Why something can be no shape.
+
+    None where it is a sequence of lengths that numpy can hold.
+    """
     if not isinstance(shape, (tuple, list)) or not all(type(length) is int and length >= 0 for length in shape):
         return f"its shape {quoted(shape)} is no list of whole numbers from 0"
     return axes_fault(shape)
@@ -188,7 +197,9 @@ def axes_fault(shape: Sequence[int]) -> Optional[str]:
 
 
 def is_text(value: str) -> bool:
-    """Whether a text can be written down: halves of surrogate pairs, which JSON and pickles can hold, cannot.
+    """Whether a text can be written down.
+
+    Halves of surrogate pairs, which JSON and pickles can hold, cannot.
 
     >>> is_text("a"), is_text(chr(0xD800))
     (True, False)

@@ -1,4 +1,6 @@
-"""A tensor's values in one short string, whatever their order: values that were only moved have digests that agree.
+"""A tensor's values in one short string, whatever their order.
+
+Values that were only moved have digests that agree.
 
 Five forms, all ``<kind>:<numbers>``:
 
@@ -54,7 +56,9 @@ _CUBES = 4
 
 
 def moments(array: "Union[np.ndarray[Any, Any], Typed]") -> str:
-    """The digest of an array of any shape, strides and supported type, or of a :class:`Typed` with raw bits.
+    """The digest of an array of any supported type, or of a :class:`Typed` with raw bits.
+
+    Shape and strides may be any.
 
     Three passes in float64, in blocks; extra memory is a few blocks whatever the size. Every number is within 1e-12 of the true
     one (relatively, where it exceeds one).
@@ -80,7 +84,10 @@ def moments(array: "Union[np.ndarray[Any, Any], Typed]") -> str:
 
 
 def constant(size: int, *value: float) -> str:
-    """The digest of ``size`` elements of one finite value; real and imaginary part, where it is complex."""
+    """The digest of ``size`` elements of one finite value.
+
+    Where it is complex, its real and imaginary part.
+    """
     return f"c1:{size}," + ",".join(repr(part + 0.0) for part in value)  # + 0.0: minus zero is zero
 
 
@@ -91,7 +98,9 @@ def written(known: Figures) -> str:
 
 
 def digested(passes: Passes) -> Optional[str]:
-    """The digest of a tensor whose passes an adapter makes; None where elements are not finite or beyond the passes' reach.
+    """The digest of a tensor whose passes an adapter makes.
+
+    None where elements are not finite or beyond the passes' reach.
 
     The tensor has elements, and they are real.
     """
@@ -105,7 +114,9 @@ def digested(passes: Passes) -> Optional[str]:
 
 
 def distance(one: str, other: str, *, sized: bool = True) -> float:
-    """The largest difference of the numbers of two digests; infinite where sizes or counts of NaN and infinities differ.
+    """The largest difference of the numbers of two digests.
+
+    Infinite where sizes or counts of NaN and infinities differ.
 
     The root mean square is compared relatively, the others, which are multiples of it, relatively where they exceed one. What only
     one of the digests has (an ``m1`` has no excess) is not compared. A constant and values that hardly differ from it are near.
@@ -135,7 +146,9 @@ def distance(one: str, other: str, *, sized: bool = True) -> float:
 
 
 def agree(one: str, other: str, tolerance: float) -> bool:
-    """Whether two digests are those of the same values: whether their :func:`distance` is within ``tolerance``.
+    """Whether two digests are of the same values: their distance is within ``tolerance``.
+
+    See :func:`distance`.
 
     Raises:
         CaptureFormatError: a string that is no digest.
@@ -150,7 +163,9 @@ def agree(one: str, other: str, tolerance: float) -> bool:
 
 
 def is_evidence(digest: str) -> bool:
-    """Whether a match of this digest says anything: constants and tensors of fewer than ``LEAST`` elements match by chance.
+    """Whether a match of this digest says anything.
+
+    Constants and tensors of fewer than ``LEAST`` elements match by chance.
 
     >>> is_evidence(moments(np.arange(8.0))), is_evidence(moments(np.arange(7.0))), is_evidence(moments(np.ones(99)))
     (True, False, False)
@@ -164,7 +179,9 @@ def is_evidence(digest: str) -> bool:
 
 
 def quantile(digest: str, share: float) -> Tuple[float, float]:
-    """Bounds of the value below which ``share`` of the finite elements lie, in the elements' own units (complex: of the modulus).
+    """Bounds of the value below which ``share`` of the finite elements lie.
+
+    In the elements' own units; of complex ones the modulus counts.
 
     Between two levels the mean excess falls by the share of elements above, averaged over the levels between: a share of which one
     level has more and the other less. Exact for constants; NaN where nothing is finite.
@@ -195,7 +212,9 @@ def quantile(digest: str, share: float) -> Tuple[float, float]:
 
 
 def size_and_rms(digest: str) -> Tuple[float, float]:
-    """Two numbers that agreeing digests share, the second within the tolerance: what an index goes by.
+    """Two numbers that agreeing digests share, by which an index goes.
+
+    The second is shared within the tolerance.
 
     >>> size_and_rms("c1:6,-2.0")
     (6.0, 2.0)
@@ -228,7 +247,9 @@ def numbers(digest: str) -> Tuple[float, ...]:
 
 @lru_cache(maxsize=1 << 16)
 def figures(digest: str) -> Figures:
-    """A digest of any form as figures, so that constants can be compared with what is nearly constant.
+    """A digest of any form as figures.
+
+    Constants can then be compared with what is nearly constant.
 
     Raises:
         CaptureFormatError: a string that is no digest.
@@ -256,7 +277,10 @@ _ROUNDING = 1e-6
 
 
 def _inner(known: Figures) -> Iterator[Tuple[float, float]]:
-    """Levels strictly between the extremes, and the mean excess over each; that over zero follows from ``mean`` and ``absolute``."""
+    """Levels strictly between the extremes, and the mean excess over each.
+
+    That over zero follows from ``mean`` and ``absolute``.
+    """
     for level, excess in (*zip(LEVELS, known.excess), (0.0, (known.absolute + known.mean) / 2)):
         if known.low < level < known.high:
             yield level, excess

@@ -1,4 +1,7 @@
-"""The files of other tools: numpy arrays and reprod_log's dicts of them, read without ever running what they hold."""
+"""Arrays in other tools' files, read without ever running what these hold.
+
+numpy's files, and reprod_log's dicts of arrays.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,9 @@ _ATOMS = (type(None), bool, int, float, complex, str, bytes, np.generic)
 
 
 def load_foreign(path: Union[str, Path]) -> Any:
-    """The content of a ``.npy`` or ``.npz`` file: an array, a dict of arrays, or nested dicts, lists and tuples of them.
+    """The content of a ``.npy`` or ``.npz`` file: an array, or arrays in containers.
+
+    The latter are dicts, lists and tuples, nested.
 
     A ``.npy`` file of objects (``numpy.save`` of a dict, as reprod_log writes it) is a pickle, which is a program. It is read
     as data by an interpreter that knows arrays, scalars and containers alone. Arrays are fresh and writable.
@@ -93,7 +98,9 @@ def _check_member(member: zipfile.ZipInfo, where: str) -> None:
 
 
 def save_foreign(path: Union[str, Path], values: Mapping[Any, Any]) -> None:
-    """Save a dict of arrays as reprod_log does: ``numpy.save`` of the dict, ``.npy`` added where the name lacks it.
+    """Save a dict of arrays as reprod_log does, by ``numpy.save`` of the dict.
+
+    ``.npy`` is added where the name lacks it.
 
     The file appears at once and whole; missing folders are made.
 

@@ -1,4 +1,4 @@
-"""What a capture's folder looks like, how its lines are written and read, and how it is deleted."""
+"""A capture's folder: how its lines are written and read, and how it is deleted."""
 
 from __future__ import annotations
 
@@ -244,7 +244,10 @@ def _record_fault(content: Dict[str, Any]) -> Optional[str]:
 
 
 def _jsonable(value: Any, what: str) -> Any:
-    """A value that JSON can hold and that nobody else holds: infinities and NaN as words, numpy's scalars as Python's."""
+    """A value that JSON can hold and that nobody else holds.
+
+    Infinities and NaN become words, numpy's scalars Python's.
+    """
 
     def convert(other: Any) -> Any:
         if isinstance(other, (np.generic, np.ndarray)):
@@ -259,7 +262,9 @@ def _jsonable(value: Any, what: str) -> Any:
 
 
 def discard(path: Union[str, Path]) -> None:
-    """Delete a capture: the files that we wrote and the folders that this empties; never anything else.
+    """Delete a capture: files that we wrote, and folders that this empties.
+
+    Never anything else.
 
     Raises:
         UsageError: the folder is no capture, or something that is not ours lies in it; nothing was deleted.
@@ -284,7 +289,9 @@ def discard(path: Union[str, Path]) -> None:
 
 
 def clear(path: Union[str, Path]) -> None:
-    """Make room for a capture: delete the one that is there, or what is left where its writing or deletion was cut short.
+    """Delete the capture that is there, to make room for one.
+
+    Also what is left where its writing or deletion was cut short.
 
     Raises:
         UsageError: as :func:`discard`.
@@ -307,7 +314,10 @@ def clear(path: Union[str, Path]) -> None:
 
 
 def _is_remnant(folder: Path) -> bool:
-    """Whether a folder holds nothing but what is there before a capture has a manifest, or after it is gone."""
+    """Whether a folder holds nothing but what a capture without manifest may have.
+
+    Before it is written, or after it is gone.
+    """
     for entry in folder.iterdir():
         if entry.name == SHARDS and entry.is_dir() and not entry.is_symlink():
             if next(entry.iterdir(), None) is not None:

@@ -1,4 +1,4 @@
-"""Reading numpy's own file format with every claim of its header checked before anything is allocated."""
+"""numpy's own file format, every claim checked before anything is allocated."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ _REMEDY = "copy the file again from where it came, or write it again"
 
 
 def read_npy(stream: BinaryIO, size: int, where: str) -> Any:
-    """The content of a ``.npy`` file: an array; or, where its one element is an object (a saved dict), that object.
+    """The content of a ``.npy`` file: an array, or the one object that it holds.
+
+    A saved dict is such an object.
 
     Args:
         stream: at the beginning of the file.

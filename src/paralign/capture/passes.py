@@ -40,7 +40,9 @@ _LARGEST = sys.float_info.max
 
 
 class Figures(NamedTuple):
-    """The numbers of a digest, over the finite elements; all but the first two are of elements divided by ``rms``.
+    """The numbers of a digest, over the finite elements.
+
+    All but the first two are of elements divided by ``rms``.
 
     ``mean``, ``absolute``, ``fourth`` are the means of ``x``, ``abs(x)``, ``x**4``; ``excess`` those of
     ``max(x - level, 0)`` for each of ``LEVELS``, or none in digests of older captures. ``counts`` are those of NaN, plus and minus
@@ -66,7 +68,10 @@ class Figures(NamedTuple):
         return (*self.moments(), *self.excess)
 
     def level_mean(self) -> float:
-        """The mean of what ``excess`` is taken of: of complex elements the moduli, while ``mean`` is that of the real parts."""
+        """The mean of what ``excess`` is taken of.
+
+        Of complex elements these are the moduli, while ``mean`` is that of the real parts.
+        """
         return self.absolute if self.low >= 0 else self.mean
 
 
@@ -80,16 +85,22 @@ class Passes(Protocol):
     reach: int
 
     def survey(self) -> Tuple[float, float, Optional[Sequence[float]]]:
-        """The least and the greatest element, and, where that costs no pass of its own, ``powers(1.0)``.
+        """The least and the greatest element, and ``powers(1.0)`` where that costs no pass.
 
         Something is not finite where an element is not.
         """
 
     def powers(self, factor: float) -> Sequence[float]:
-        """The sums of ``x``, ``x**2``, ``x**4`` of ``x = element * factor``; where elements are complex, that of their moduli follows."""
+        """The sums of ``x``, ``x**2``, ``x**4`` of ``x = element * factor``.
+
+        Where elements are complex, that of their moduli follows.
+        """
 
     def excess(self, factor: float, thresholds: Sequence[float]) -> Sequence[float]:
-        """For each threshold, in ascending order, the sum of ``max(element * factor - threshold, 0)``."""
+        """The sum of ``max(element * factor - threshold, 0)`` for each threshold.
+
+        Thresholds are in ascending order.
+        """
 
 
 def measured(
@@ -131,7 +142,9 @@ def measured(
 
 
 class HostPasses:
-    """Passes of numpy, in blocks, each widened to float64: extra memory is a few blocks whatever the size.
+    """Passes of numpy, in blocks, each widened to float64.
+
+    Extra memory is a few blocks whatever the size.
 
     Of complex elements the modulus is taken, except for the sum of ``x``, which is that of the real parts. Elements that are not
     finite are left out and counted. A block is summed by numpy and the blocks exactly, so that the error does not grow with their number.
@@ -152,7 +165,10 @@ class HostPasses:
         return not any(self.counts) and all(low == high for low, high in self.parts)
 
     def extremes(self) -> Tuple[float, float]:
-        """The least and the greatest; of the moduli, where elements are complex. There must be an element that is finite."""
+        """The least and the greatest; of the moduli, where elements are complex.
+
+        There must be an element that is finite.
+        """
         if len(self.parts) == 1:
             return self.parts[0]
         moduli = [np.abs(block) for block in self._finite()]
@@ -198,7 +214,10 @@ class HostPasses:
         self.parts = list(zip(low, high))[: 2 if is_complex else 1]
 
     def _count(self, block: Array) -> Array:
-        """The finite elements; the others are counted: NaN, plus and minus infinity (a complex infinity has no sign: plus)."""
+        """The finite elements; NaN, plus and minus infinity are counted.
+
+        A complex infinity has no sign: it counts as plus.
+        """
         nan = np.isnan(block)
         infinite = np.isinf(block) & ~nan
         minus = infinite & (block < 0) if block.dtype.kind == "f" else np.zeros_like(infinite)

@@ -1,4 +1,7 @@
-"""Reading a capture: records at once, tensors when they are asked for, straight from the memory of the shard."""
+"""A capture being read: records at once, tensors when they are asked for.
+
+They come straight from the memory of the shard.
+"""
 
 from __future__ import annotations
 
@@ -125,7 +128,9 @@ class Capture:
         return value
 
     def array(self, record: Record) -> "np.ndarray[Any, Any]":
-        """The exact values of a record as a numpy array: bfloat16 and float8 as float32, all others as they are.
+        """The exact values of a record as a numpy array.
+
+        bfloat16 and float8 become float32, all others are as they are.
 
         Raises:
             UsageError, CaptureFormatError: as :meth:`value`.

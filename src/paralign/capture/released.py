@@ -1,4 +1,4 @@
-"""Captures made small: their values deleted, or one file on disk for shards that are equal."""
+"""Captures made small: values deleted, or one file on disk for equal shards."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ def release(capture: Path) -> int:
 
 
 def share(captures: Iterable[Path]) -> int:
-    """Put one file in the place of shards with equal bytes, by hard links; the bytes that this frees.
+    """Put one file in the place of shards with equal bytes; gives the bytes freed.
+
+    By hard links.
 
     Shards are never written again once they are in place, so each capture stays whole by itself. Nothing happens on a disk without links.
     """

@@ -45,7 +45,10 @@ _REMEDY = "copy the file again from where it came, or write it again"
 
 
 class Entry(NamedTuple):
-    """Where one tensor lies: element type, shape, and its bytes as ``[start, stop)`` counted from the start of the file."""
+    """Where one tensor lies: element type, shape, and its bytes as ``[start, stop)``.
+
+    Bytes are counted from the start of the file.
+    """
 
     dtype: str
     shape: Tuple[int, ...]
@@ -54,7 +57,10 @@ class Entry(NamedTuple):
 
 
 def pairs(value: Typed) -> Typed:
-    """A complex tensor of shape ``s`` as a real one of shape ``s + (2,)``, real parts first; any other tensor as it is."""
+    """A complex tensor as a real one with a last axis of 2, real parts first.
+
+    Any other tensor stays as it is.
+    """
     if not is_complex(value.dtype):
         return value
     part = _PARTS[value.dtype]
@@ -63,7 +69,9 @@ def pairs(value: Typed) -> Typed:
 
 
 def write(path: Union[str, Path], tensors: Mapping[str, Typed], metadata: Optional[Mapping[str, str]] = None) -> None:
-    """Write tensors of any layout and byte order to a temporary file beside ``path``, then rename it.
+    """Write tensors to a temporary file beside ``path``, then rename it.
+
+    They may have any layout and byte order.
 
     Raises:
         UnsupportedTensor: an element type without a code (complex: see :func:`pairs`), or storage of another type.
@@ -86,7 +94,7 @@ def write(path: Union[str, Path], tensors: Mapping[str, Typed], metadata: Option
 
 
 def _header(tensors: Mapping[str, Typed], metadata: Optional[Mapping[str, str]]) -> Tuple[bytes, List[str]]:
-    """The first bytes of a file, and the names of its tensors in the order in which their bytes follow."""
+    """The first bytes of a file, and its tensors' names in the order of their bytes."""
     for name, value in tensors.items():
         _check(name, value)
     order = sorted(tensors, key=lambda name: (-STORAGE[tensors[name].dtype].itemsize, name))
@@ -121,7 +129,9 @@ def _write_elements(handle: BinaryIO, array: "np.ndarray[Any, Any]") -> None:
 
 
 class TensorFile:
-    """A safetensors file, checked when it is opened, memory-mapped, read tensor by tensor without a copy.
+    """A safetensors file, memory-mapped, read tensor by tensor without a copy.
+
+    It is checked when it is opened.
 
     Args:
         path: the file.

@@ -1,4 +1,6 @@
-"""An ordered sketch of a tensor: a few thousand numbers from which the relative L2 distance of two tensors can be estimated.
+"""An ordered sketch of a tensor, from which distances can be estimated.
+
+It is a few thousand numbers, which tell the relative L2 distance of two tensors.
 
 A tensor's elements, in logical row-major order whatever the memory layout, are given random signs and dealt to ``SIZE`` bins; the
 sketch holds the sums of the bins. It is linear, so the difference of two sketches is the sketch of the difference, and the expected
@@ -60,7 +62,9 @@ def signs() -> Array:
 
 
 def sketch(array: Union[Array, Typed]) -> Array:
-    """The sketch of an array of any shape, strides and supported type, or of a :class:`Typed` with raw bits.
+    """The sketch of an array of any supported type, or of a :class:`Typed` with raw bits.
+
+    Shape and strides may be any.
 
     Returns:
         Shape ``(SIZE,)``; float64 for types of more digits than float32 and for values beyond 1e30, else float32. Every number
@@ -94,7 +98,10 @@ def _short(value: Typed) -> Array:
 
 
 def folded(signed: Array) -> Array:
-    """Sums of the bins of one chunk of signed elements, before it is shifted; shape ``(SIZE,)``."""
+    """Sums of the bins of one chunk of signed elements, before it is shifted.
+
+    The shape is ``(SIZE,)``.
+    """
     whole = signed.size - signed.size % SIZE
     bins: Array = signed[:whole].reshape(-1, SIZE).sum(axis=0) if whole else np.zeros(SIZE, signed.dtype)
     bins[: signed.size - whole] += signed[whole:]
@@ -102,7 +109,7 @@ def folded(signed: Array) -> Array:
 
 
 def joined(folds: Array, dtype: str) -> Array:
-    """The sketch of a tensor from the folded chunks of its elements, shape ``(chunks, SIZE)``, in order.
+    """The sketch of a tensor from its folded chunks in order, shape ``(chunks, SIZE)``.
 
     ``dtype`` is the canonical name of the tensor's element type.
     """
@@ -121,7 +128,9 @@ def _stored(whole: Array, dtype: str) -> Array:
 
 
 def distance(one: Array, other: Array) -> float:
-    """The relative L2 distance ``||x - y|| / ||x||`` of two tensors of equal size, estimated from their sketches.
+    """The relative L2 distance ``||x - y|| / ||x||``, estimated from two sketches.
+
+    The tensors are of equal size.
 
     The standard error is at most ``1/sqrt(2 * SIZE)`` of it, 2.2 %, for a difference spread over many elements, and less for one of fewer;
     as much again comes from the length of ``x``. Rounding of float32 sketches adds about 1e-7. The estimate is exact where no

@@ -49,7 +49,9 @@ _LENGTHS = {"BINBYTES": "<I", "BINBYTES8": "<Q", "BYTEARRAY8": "<Q", "BINSTRING"
 
 
 def unpickle(stream: BinaryIO, size: int, where: str, dialect: Dialect = PLAIN, *, alone: bool = True) -> Any:
-    """The value of a pickle; arrays are fresh and writable, or :class:`Kept` where the dialect says so.
+    """The value of a pickle, with fresh and writable arrays.
+
+    Arrays are :class:`Kept` where the dialect says so.
 
     Args:
         stream: read from its present position.
@@ -70,7 +72,10 @@ def unpickle(stream: BinaryIO, size: int, where: str, dialect: Dialect = PLAIN, 
 
 
 class _Source:
-    """The bytes of a pickle, for pickletools: never hands out, nor allocates, more than the file has."""
+    """The bytes of a pickle, for pickletools.
+
+    It never hands out, nor allocates, more than the file has.
+    """
 
     def __init__(self, stream: BinaryIO, size: int) -> None:
         self._stream, self._left = stream, size
@@ -88,7 +93,10 @@ class _Source:
         return line
 
     def operations(self, keep: Optional[int]) -> Iterator[Tuple[str, Any]]:
-        """Each operation's name and argument, up to STOP; runs of ``keep`` bytes and more are stepped over."""
+        """Each operation's name and argument, up to STOP.
+
+        Runs of ``keep`` bytes and more are stepped over.
+        """
         name = ""
         while name != "STOP":
             code = self.read(1)
@@ -256,7 +264,10 @@ class _Machine:
 
 
 class _Assembly:
-    """Turns what the machine left into values: arrays in place of unfinished ones; nothing endless, nothing unknown."""
+    """Turn what the machine left into values.
+
+    Arrays take the place of unfinished ones; nothing is endless, nothing unknown.
+    """
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading

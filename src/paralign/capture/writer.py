@@ -1,4 +1,7 @@
-"""Writing a capture: tensors are collected into shards, and a record appears once its shard is safely in place."""
+"""A capture being written.
+
+Tensors are collected into shards, and a record appears once its shard is safely in place.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,9 @@ _ALIGNMENT = 8
 
 
 class CaptureWriter:
-    """Writes a capture; a context manager. A killed writer leaves a readable capture that says it is incomplete.
+    """Write a capture; a context manager.
+
+    A killed writer leaves a readable capture that says it is incomplete.
 
     Args:
         path: a folder that does not exist yet, or is empty.
@@ -88,7 +93,9 @@ class CaptureWriter:
         attrs: Optional[Mapping[str, Any]] = None,
         keep: bool = True,
     ) -> Record:
-        """Record a tensor, a text or the absence of a tensor (``value=None``); values are copied before this returns.
+        """Record a tensor, a text or the absence of a tensor (``value=None``).
+
+        Values are copied before this returns.
 
         Args:
             stage: the manifest's stage unless given.
@@ -138,7 +145,10 @@ class CaptureWriter:
         return record
 
     def _hold(self, name: str, tensor: Typed) -> None:
-        """Copy a tensor to the block; one that is too large for it stays where it is: it is written before ``add`` returns."""
+        """Copy a tensor to the block.
+
+        One that is too large for it stays where it is: it is written before ``add`` returns.
+        """
         array, dtype = tensor
         if array.nbytes >= self._limit:
             self._pending[name] = pairs(tensor)
@@ -198,7 +208,10 @@ class CaptureWriter:
         write_manifest(self.path, self.manifest)
 
     def _close_records(self) -> None:
-        """Close the file of records; what it could not write before it tries again now, and fails again."""
+        """Close the file of records.
+
+        What it could not write before it tries again now, and fails again.
+        """
         try:
             self._records.close()
         except OSError as fault:

@@ -1,4 +1,6 @@
-"""Known differences between PyTorch and Paddle: one place that findings, ``scan``, ``convert`` and ``explain`` read.
+"""Known differences between PyTorch and Paddle, in one place.
+
+Findings, ``scan``, ``convert`` and ``explain`` read it.
 
 Entries are data (``differences/*.toml``), every one executed by ``make catalogue``; ``tables`` hold what the frameworks offer.
 """

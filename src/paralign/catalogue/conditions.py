@@ -1,4 +1,6 @@
-"""Conditions on a call's arguments, such as ``padding != 0``: true, false, or not to be told from the source.
+"""Conditions on a call's arguments, such as ``padding != 0``.
+
+True, false, or not to be told from the source.
 
 A condition is data of the catalogue: it is parsed, walked and compared; nothing is evaluated as code.
 """

@@ -1,4 +1,7 @@
-"""Known differences between two frameworks, read from ``differences/*.toml``: data, never code."""
+"""Known differences between two frameworks, read from ``differences/*.toml``.
+
+They are data, never code.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ TOLERANCE = 1e-5
 
 
 class Scope(Enum):
-    """What an entry is about: a call's result, weights that are copied into a layer, or how a layer starts."""
+    """What an entry is about.
+
+    A call's result, weights that are copied into a layer, or how a layer starts.
+    """
 
     CALL = "call"
     WEIGHTS = "weights"
@@ -75,7 +81,10 @@ class Fix:
 
 @dataclass(frozen=True)
 class Example:
-    """What is executed: expressions over arrays that ``setup`` makes; ``naive`` is empty where it is written as the reference is."""
+    """What is executed: expressions over arrays that ``setup`` makes.
+
+    ``naive`` is empty where it is written as the reference is.
+    """
 
     setup: str = ""
     reference: str = ""

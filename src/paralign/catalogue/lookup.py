@@ -54,7 +54,10 @@ def _by_paddle() -> dict[str, list[Entry]]:
 
 
 def entries_of(name: str) -> list[Entry]:
-    """Entries of a callable of PyTorch, by its public name; those of the function for a method of tensors."""
+    """Entries of a callable of PyTorch, by its public name.
+
+    A method of tensors has those of the function.
+    """
     own = _by_torch().get(name, [])
     function = function_of(name)
     return own if function is None else own + _by_torch().get(function, [])
@@ -71,7 +74,10 @@ def entry_of(identity: str) -> Entry | None:
 
 
 def look_up(text: str) -> Found:
-    """Find what somebody asks for: a full name, one with a usual alias (``F.pad``), the last part alone, or an entry's id."""
+    """Find a callable, or an entry by its id.
+
+    A full name, one with a usual alias (``F.pad``), or the last part alone.
+    """
     by_id = [entry for entry in read_all() if entry.id == text]
     if by_id:
         return Found([by_id[0].torch], by_id)

@@ -1,4 +1,7 @@
-"""What a callable of PyTorch is called in Paddle, and what its arguments are: names looked up, rules tried, the installed Paddle asked."""
+"""What a callable of PyTorch and its arguments are called in Paddle.
+
+Names are looked up, rules tried, the installed Paddle asked.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,10 @@ def names() -> Names:
 
 @cache
 def canonical(name: str) -> str:
-    """The public name of a callable of PyTorch: ``torch.nn.modules.conv.Conv2d`` is ``torch.nn.Conv2d``."""
+    """The public name of a callable of PyTorch.
+
+    ``torch.nn.modules.conv.Conv2d`` is ``torch.nn.Conv2d``.
+    """
     table = stored(name.partition(".")[0])
     if name in table or not table.texts:
         return name
@@ -70,7 +76,10 @@ def canonical(name: str) -> str:
 
 @cache
 def torch_signature(name: str) -> Signature:
-    """The signature of a callable of PyTorch; of a method that tells none, the function's without its first parameter."""
+    """The signature of a callable of PyTorch.
+
+    Of a method that tells none, the function's without its first parameter.
+    """
     table = stored(name.partition(".")[0])
     found = table.signature(name)
     if found.known or not name.startswith("torch.Tensor."):

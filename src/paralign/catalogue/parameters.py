@@ -1,4 +1,7 @@
-"""Signatures of a framework's callables: the stored tables, or what an interpreter said (``worker/signatures.py``)."""
+"""Signatures of a framework's callables.
+
+The stored tables, or what an interpreter said (``worker/signatures.py``).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a call of the reference is called in the candidate's framework, by its last name: from the catalogue's tables."""
+"""What a call of the reference is called in the candidate's framework.
+
+By its last name, from the catalogue's tables.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,10 @@ def signature(framework: str, last: str) -> Signature | None:
 
 @cache
 def ported(last: str, framework: str) -> str:
-    """What a name of PyTorch is called in the candidate's framework, its last part; the name itself where nothing else is known."""
+    """The last part of a name of PyTorch's in the candidate's framework.
+
+    The name itself where nothing else is known.
+    """
     if framework != "paddle":
         return last
     name = full_name("torch", last)
@@ -71,7 +77,10 @@ def ported(last: str, framework: str) -> str:
 
 @cache
 def argument_names(name: str, framework: str) -> tuple[str, ...]:
-    """What an argument of PyTorch may be called in the candidate's framework, its own name first."""
+    """What an argument of PyTorch may be called in the candidate's framework.
+
+    Its own name comes first.
+    """
     if framework != "paddle":
         return (name,)
     return tuple(dict.fromkeys([name, *names().arguments.get(name, []), f"{name}s"]))
@@ -85,7 +94,10 @@ def word(name: str) -> str:
 
 
 def words(node: ast.AST) -> list[str]:
-    """The words of an expression or statement in the order in which it is read: names, operators, numbers, texts."""
+    """The words of an expression or statement in the order of reading.
+
+    Names, operators, numbers, texts.
+    """
     return list(_words(node))
 
 

@@ -1,4 +1,7 @@
-"""A fix applied to the source of a call: arguments added, renamed or left out, another callable, or a whole replacement."""
+"""A fix applied to the source of a call.
+
+Arguments added, renamed or left out, another callable, or a whole replacement.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,10 @@ def simplified(text: str) -> str:
 
 
 def advice(entry: Entry, bound: Bound) -> str:
-    """The fix of an entry for one call, in code; empty where it has none that a program can write."""
+    """The fix of an entry for one call, in code.
+
+    Empty where it has none that a program can write.
+    """
     fix = entry.fix
     try:
         if fix.code:

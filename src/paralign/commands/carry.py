@@ -1,4 +1,4 @@
-"""``paralign convert optimizer``: an optimizer's state from one framework's file to the other's."""
+"""``paralign convert optimizer``: an optimizer's state for the other framework's file."""
 
 from __future__ import annotations
 

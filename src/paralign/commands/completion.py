@@ -1,4 +1,7 @@
-"""``paralign completion bash|zsh|fish``: a script that completes commands, options, their values and stages, made from the parser."""
+"""``paralign completion bash|zsh|fish``: a completion script made from the parser.
+
+It completes commands, options, their values and stages.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,10 @@ _STAGES_OF = "--without"
 
 @dataclass(frozen=True)
 class Option:
-    """An option: its names, what it says, its values; ``files``: a value is a path; ``valued``: it takes one."""
+    """An option: its names, what it says, its values.
+
+    ``files``: a value is a path; ``valued``: it takes one.
+    """
 
     names: tuple[str, ...]
     help: str
@@ -56,7 +62,10 @@ class Option:
 
 @dataclass(frozen=True)
 class Place:
-    """What may stand behind some words: ``words`` are those of the command so far, such as ``("weights", "diff")``."""
+    """What may stand behind some words.
+
+    ``words`` are those of the command so far, such as ``("weights", "diff")``.
+    """
 
     words: tuple[str, ...]
     commands: dict[str, str]

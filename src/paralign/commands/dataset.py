@@ -1,4 +1,7 @@
-"""``paralign data sample|example|verify``: a small set, drawn from a data set or made by formulas, and whether it is still that."""
+"""``paralign data sample|example|verify``: a small set, and whether it is unchanged.
+
+It is drawn from a data set or made by formulas.
+"""
 
 from __future__ import annotations
 

@@ -125,7 +125,10 @@ def _of_side(side: Examination) -> list[str]:
 
 
 def _releases(side: Examination, framework: Framework) -> str:
-    """How the installed version stands to the one that paralign's tables were made with, and what lists all there are: none is asked."""
+    """How the installed version stands to the one that paralign's tables were made with.
+
+    And what lists all there are: none is asked.
+    """
     from paralign.adapters.profile import profile_of
     from paralign.catalogue.parameters import stored
 

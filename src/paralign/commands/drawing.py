@@ -1,4 +1,7 @@
-"""``paralign inputs``: the drawn inputs and labels of a project as ``.npy`` files, for other programs to read."""
+"""``paralign inputs``: a project's drawn inputs and labels as ``.npy`` files.
+
+Other programs read them.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +71,10 @@ def _is_drawn(spec: Any) -> bool:
 
 
 def _files(project: Project, name: str) -> dict[str, Any]:
-    """File -> the values that a check draws for it: one array, or several by keyword; inputs by position have a file each."""
+    """File -> the values that a check draws for it: one array, or several by keyword.
+
+    Inputs by position have a file each.
+    """
     from paralign.dtypes import Typed, widen
     from paralign.run.inputs import make
 

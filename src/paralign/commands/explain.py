@@ -120,7 +120,10 @@ def _signature(name: str) -> str:
 
 
 def _status(entry: Entry) -> str:
-    """What an entry comes to in the words of ``scan``: another type of result is a silent difference, too."""
+    """What an entry comes to in the words of ``scan``.
+
+    Another type of result is a silent difference, too.
+    """
     from paralign.catalogue import Outcome
 
     return "silent, another type" if entry.outcome is Outcome.TYPE else entry.outcome.value

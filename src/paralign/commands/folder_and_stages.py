@@ -6,7 +6,10 @@ from paralign.errors import UsageError, did_you_mean, quoted
 
 
 def split_arguments(arguments: list[str]) -> tuple[str, list[str]]:
-    """The project's folder and the stages: the first argument is the folder unless it names a stage and no project."""
+    """Split arguments into the project's folder and the stages.
+
+    The first one is the folder unless it names a stage and no project.
+    """
     from pathlib import Path
 
     from paralign.capture.bounds import checked_path

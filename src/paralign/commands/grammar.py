@@ -1,4 +1,7 @@
-"""The command line's own parser: near names, one form of errors, no abbreviations, options that all commands have."""
+"""The command line's own parser.
+
+Near names, one form of errors, no abbreviations, options that all commands have.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,10 @@ class Parser(argparse.ArgumentParser):
         return usage if commands_of(self) is None else f"{self.prog} COMMAND …  (`{self.prog} --help` lists them)"
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse does, but an option that is not known is refused here, where its neighbours are known."""
+        """Parse as argparse does, but refuse an unknown option here.
+
+        Its neighbours are known here.
+        """
         words = None if args is None else list(args)
         if words is not None:
             self._check_options(words)
@@ -68,7 +74,10 @@ class Parser(argparse.ArgumentParser):
                 self._refuse(UsageError(f"there is no option {quoted(name)}{meant}", where=self.prog, hint=f"options: {_listed(known)}"))
 
     def _options_first(self, words: list[str]) -> list[str]:
-        """``DIR --json STAGE`` as ``--json DIR STAGE``: argparse takes a list of arguments only in one piece."""
+        """Write ``DIR --json STAGE`` as ``--json DIR STAGE``.
+
+        argparse takes a list of arguments only in one piece.
+        """
         if "--" in words:
             return words
         named: list[str] = []
@@ -118,7 +127,10 @@ def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentP
 
 
 def leaves(parser: argparse.ArgumentParser, words: Sequence[str] = ()) -> Iterator[tuple[tuple[str, ...], argparse.ArgumentParser]]:
-    """Every command that can be run: its words, such as ``("weights", "diff")``, and its parser."""
+    """Every command that can be run: its words, and its parser.
+
+    Words are such as ``("weights", "diff")``.
+    """
     inner = commands_of(parser)
     if inner is None:
         yield tuple(words), parser
@@ -145,7 +157,10 @@ def verbose(parser: argparse.ArgumentParser) -> None:
 
 
 def add_language(top: argparse.ArgumentParser) -> None:
-    """Give every command ``--lang``, which may stand before the command as well: the last one counts."""
+    """Give every command ``--lang``, which may stand before the command as well.
+
+    The last one counts.
+    """
     told = f"language of what is printed (default: {LANGUAGE}, else en)"
     top.add_argument("--lang", choices=LANGUAGES, default=None, help=told)
     for parser in inner_parsers(top):
@@ -154,7 +169,9 @@ def add_language(top: argparse.ArgumentParser) -> None:
 
 
 def language(given: str | None) -> str:
-    """The language of what a command prints: the one that was given, else the environment's, else English.
+    """The language of what a command prints.
+
+    The one that was given, else the environment's, else English.
 
     Raises:
         UsageError: the environment names a language that is none of ours.
@@ -168,7 +185,10 @@ def language(given: str | None) -> str:
 
 
 def asked_language(words: Sequence[str]) -> str:
-    """The language that a command line asks for, before it is parsed: for errors of the command line itself."""
+    """The language that a command line asks for, before it is parsed.
+
+    Errors of the command line itself are in it.
+    """
     after = [words[at + 1] for at, word in enumerate(words[:-1]) if word == "--lang"]
     joined = [word.partition("=")[2] for word in words if word.startswith("--lang=")]
     wanted = next(iter([*after, *joined]), os.environ.get(LANGUAGE, ""))

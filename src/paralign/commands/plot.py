@@ -121,7 +121,10 @@ def _tensor(options: argparse.Namespace, folder: Path) -> Any:
 
 
 def _values(capture: Capture, name: str) -> np.ndarray[Any, Any] | None:
-    """The values of a record, of the first run that was recorded; of the stage ``init`` those of its first seed."""
+    """The values of a record, of the first run that was recorded.
+
+    Of the stage ``init`` those of its first seed.
+    """
     found = [record for record in capture.select(name=name) if record.location is not None and record.leaf != "moments"]
     for run in (*_RUNS, *dict.fromkeys(record.run for record in found)):
         for record in found:

@@ -1,4 +1,7 @@
-"""``paralign rank-logs``: which process of a launch failed first, and where, from the logs that the launcher kept."""
+"""``paralign rank-logs``: which process of a launch failed first, and where.
+
+The logs that the launcher kept tell.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``paralign report``: the result of a check in the form that a reader, a server or an editor takes."""
+"""``paralign report``: a check's result for a reader, a server or an editor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``paralign scan``: every call of a framework in a program, and what it becomes in Paddle."""
+"""``paralign scan``: every call of a framework, and what it becomes in Paddle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``paralign convert code``: a first draft of the port, and a ledger of what is left by hand."""
+"""``paralign convert code``: a first draft of the port, and what is left by hand.
+
+The latter is a ledger.
+"""
 
 from __future__ import annotations
 

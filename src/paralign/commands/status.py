@@ -38,7 +38,10 @@ def add_commands(commands: Any) -> None:
 
 
 def add_folder(parser: argparse.ArgumentParser) -> None:
-    """Add what the commands about steps have in common: a project's folder, its output folder, steps that are left out."""
+    """Add what the commands about steps have in common.
+
+    A project's folder, its output folder, steps that are left out.
+    """
     parser.add_argument("directory", nargs="?", default=".", metavar="DIR", help="folder of paralign.toml (here, if left out)")
     parser.add_argument("--result", metavar="DIR", help="output folder of the checks (default: the project file's, `result`)")
     parser.add_argument(

@@ -1,4 +1,7 @@
-"""``paralign logbook`` and ``paralign pack``: the alignment log, and the archive for submission."""
+"""``paralign logbook`` and ``paralign pack``: the alignment log, and the archive.
+
+The archive is for submission.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a command is doing and how much time is left: a line on a terminal's standard error, nothing in a pipe."""
+"""What a command is doing and how much time is left.
+
+A line on a terminal's standard error, nothing in a pipe.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``paralign watch-memory`` and ``paralign watch-loader``: what trainings are slow or run out of memory from."""
+"""``paralign watch-memory`` and ``paralign watch-loader``: why trainings are slow.
+
+Or why they run out of memory.
+"""
 
 from __future__ import annotations
 
@@ -154,7 +157,10 @@ def judged(capture: Capture, side: str, what: str) -> Growth:
 
 
 def explained(answer: MemoryWatched, slope: float) -> bool:
-    """Whether the user's program keeps what grows: a container, or half of it by its lines; frameworks fill caches of their own."""
+    """Whether the user's program keeps what grows, frameworks' own caches aside.
+
+    A container grows, or half of the growth is by the program's lines.
+    """
     return bool(answer.containers) or sum(float(each["bytes"]) for each in answer.lines) * 2 >= slope > 0
 
 
@@ -274,7 +280,10 @@ def advice(answer: LoaderTold) -> list[str]:
 
 
 def _is_chance(answer: LoaderTold, *numbers: int | None) -> bool:
-    """Whether the mean times of two numbers of workers are no further apart than their batches' spread allows."""
+    """Whether two numbers of workers differ in time no more than batches spread.
+
+    The mean times are compared.
+    """
     one, other = (next(each for each in answer.tried if each.workers == number) for number in numbers)
     errors = [(each.spread or 0.0) / math.sqrt(max(1, each.batches - 1)) for each in (one, other)]
     return abs((one.seconds or 0.0) - (other.seconds or 0.0)) <= SURE * math.hypot(*errors)

@@ -1,4 +1,7 @@
-"""Statistics of a pair of tensors in one pass, what arrangement would explain a difference, and the verdict on it."""
+"""Statistics of a pair of tensors in one pass, arrangements, and the verdict.
+
+An arrangement may explain a difference.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,10 @@ _LINE = 64
 
 
 class Runs(NamedTuple):
-    """Views of a one-dimensional array as runs of equal length, as rows and as columns of matrices, and what is left over."""
+    """Views of a one-dimensional array as runs of equal length, and what is left over.
+
+    As rows and as columns of matrices.
+    """
 
     rows: Array
     columns: Array

@@ -1,4 +1,7 @@
-"""The careful way through a block: NaN, infinities, complex values, long integers, and squares that leave float64."""
+"""The careful way through a block.
+
+NaN, infinities, complex values, long integers, and squares that leave float64.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,10 @@ def absorb_carefully(part: Part, start: int, reference: Typed, candidate: Typed,
 
 
 def _add_scaled(part: Part, places: Array, reference: Array, candidate: Array, error: Array, tolerance: tuple[float, float] | None) -> None:
-    """Sums and greatest values of finite float64 or complex128 values of any size; ``places`` are their flat indices."""
+    """Add sums and greatest values of finite float64 or complex128 values of any size.
+
+    ``places`` are their flat indices.
+    """
     doubled = 0
     if not np.isfinite(error).all():
         error, doubled = reference / 2 - candidate / 2, 1
@@ -80,14 +86,20 @@ def _add_scaled(part: Part, places: Array, reference: Array, candidate: Array, e
 
 
 def _difference(reference: Typed, candidate: Typed) -> Array:
-    """Reference minus candidate, zero only where they are equal, though a side holds integers beyond 2**53."""
+    """Reference minus candidate, zero only where they are equal.
+
+    A side may hold integers beyond 2**53.
+    """
     (high, low), (other, rest) = _halves(reference), _halves(candidate)
     error: Array = (high - other) + (low - rest)
     return error
 
 
 def _halves(value: Typed) -> tuple[Array, Array]:
-    """Two float64 arrays that add up to the values exactly; the second is zero for values that float64 holds."""
+    """Two float64 arrays that add up to the values exactly.
+
+    The second is zero for values that float64 holds.
+    """
     if value.dtype not in _LONG:
         return widen(value).astype(np.float64), np.zeros(value.array.size)
     side = value.array
@@ -112,7 +124,10 @@ def _disagreeing(part: Part, reference: Array, candidate: Array) -> Array:
 
 
 def _scale(side: Array) -> tuple[Array, int]:
-    """Real values times a power of two whose squares neither overflow nor vanish, and that power; complex gives both parts."""
+    """Values times a power of two whose squares fit float64, and that power.
+
+    Complex values give both parts.
+    """
     if np.iscomplexobj(side):
         side = np.ascontiguousarray(side).view(np.float64)
     top = float(np.absolute(side).max())

@@ -1,4 +1,6 @@
-"""The compiled kernel: what :mod:`~paralign.comparison.kernel` does in several passes of numpy, in one.
+"""The compiled kernel, which does in one pass what numpy does in several.
+
+See :mod:`~paralign.comparison.kernel`.
 
 It is optional. Installing compiles ``native/fused.c`` where there is a C compiler; without one, and for what the kernel has no
 code for, numpy does the same. Counts, greatest values and their places are equal to the last bit. Sums over n elements are within
@@ -122,7 +124,10 @@ class FusedKernel:
 
 
 class _Found(NamedTuple):
-    """What the compiled kernel returns; ``done`` elements are in it, and indices count from the first of them."""
+    """What the compiled kernel returns.
+
+    ``done`` elements are in it, and indices count from the first of them.
+    """
 
     done: int
     finite: int
@@ -146,7 +151,10 @@ class _Found(NamedTuple):
     ulp: int
 
     def add_to(self, part: Part, start: int) -> None:
-        """Add the figures to those of the stretch; ``start`` is the flat index of the first element."""
+        """Add the figures to those of the stretch.
+
+        ``start`` is the flat index of the first element.
+        """
         for name in _COUNTS:
             setattr(part, name, getattr(part, name) + getattr(self, name))
         for name in _SUMS:
@@ -179,7 +187,10 @@ def _load() -> tuple[_Library | None, State]:
 
 
 def _sources() -> str | None:
-    """SHA-256 of what the module would be made of now; None where its sources are not there, as in a wheel."""
+    """SHA-256 of what the module would be made of now; None without its sources.
+
+    A wheel has none.
+    """
     paths = [_NATIVE / name for name in _MADE_OF]
     try:
         return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()

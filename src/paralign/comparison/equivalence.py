@@ -1,4 +1,6 @@
-"""Whether two groups of runs end alike: Welch's test, equivalence within a margin, and what so few runs could have shown.
+"""Whether two groups of runs end alike.
+
+Welch's test, equivalence within a margin, and what so few runs could have shown.
 
 Equivalence is shown by two one-sided tests (Schuirmann 1987): the difference is proven to lie above minus the margin and below the margin.
 Quantiles come from scipy, which is an extra: ``pip install "paralign[train]"``.
@@ -32,7 +34,9 @@ MANY = 10_000
 
 @dataclass(frozen=True)
 class Equivalence:
-    """What two groups of figures say of the difference of their means; all in the figures' own units.
+    """What two groups of figures say of the difference of their means.
+
+    All is in the figures' own units.
 
     Args:
         means: of the reference and the candidate.
@@ -80,7 +84,10 @@ class Equivalence:
         return self.known and above and below
 
     def beyond(self, better: str = "") -> bool:
-        """Whether the difference is proven to be larger than the margin (in the worse direction, where one is told)."""
+        """Whether the difference is proven to be larger than the margin.
+
+        In the worse direction, where one is told.
+        """
         lower, higher = self.gap + self.sure < -self.margin, self.gap - self.sure > self.margin
         if better:
             return self.known and (lower if better == "higher" else higher)
@@ -126,7 +133,10 @@ def _spread(side: Any) -> float:
 
 
 def _needed(variance: float, margin: float) -> int | None:
-    """Runs a side that prove equality within a margin, where the means are equal (Chow, Shao & Wang 2008, section 3.2.3)."""
+    """Runs a side that prove equality within a margin, where the means are equal.
+
+    Chow, Shao & Wang 2008, section 3.2.3.
+    """
     law, count = student(), 2
     while count <= MANY:
         freedom = 2 * (count - 1)
@@ -138,7 +148,7 @@ def _needed(variance: float, margin: float) -> int | None:
 
 
 def parted(reference: Any, candidate: Any, level: float = LEVEL) -> tuple[int | None, list[float]]:
-    """The first column in which two groups of curves are further apart than their own spread explains.
+    """The first column in which two groups of curves part beyond their own spread.
 
     Holm's correction (1979) keeps the probability of one false alarm over all columns at ``level``.
 
@@ -176,7 +186,9 @@ def _chance(one: Any, other: Any) -> float:
 
 
 def paired(differences: Sequence[float]) -> tuple[float, float, float]:
-    """The mean of differences, and the interval at ``1 - 2 * LEVEL`` that it lies in; NaN ends for a single one.
+    """The mean of differences, and the interval at ``1 - 2 * LEVEL`` that it lies in.
+
+    The ends are NaN for a single one.
 
     >>> paired([0.5, 0.5, 0.5])
     (0.5, 0.5, 0.5)
@@ -223,7 +235,10 @@ class Student:
         return float(self._special.stdtr(freedom, -value))
 
     def below(self, ratio: float, above: float, under: float) -> float:
-        """The probability of a smaller ratio of two variances of so many degrees of freedom (Fisher's F)."""
+        """The probability of a smaller ratio of two variances (Fisher's F).
+
+        ``above`` and ``under`` are their degrees of freedom.
+        """
         return float(self._special.fdtr(above, under, ratio))
 
 

@@ -1,4 +1,7 @@
-"""The verdict on a pair, asked of numbers that were measured before: stored pairs can be judged again."""
+"""The verdict on a pair, asked of numbers that were measured before.
+
+Stored pairs can be judged again.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +83,10 @@ def _by_numbers(pair: Pair, limit: float, tolerance: Tolerance, *, exact: bool) 
 
 
 def finite(stats: Stats) -> int:
-    """How many elements were compared as numbers: those that are finite, where the sides agree on which are not."""
+    """How many elements were compared as numbers.
+
+    Those that are finite, where the sides agree on which are not.
+    """
     return stats.count - stats.nan_reference - stats.inf_reference
 
 

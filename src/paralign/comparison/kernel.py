@@ -96,7 +96,10 @@ class Kernel:
                 absorb_carefully(part, start + at, piece[0], piece[1], self._tolerance)
 
     def _alike(self, part: Part, value: Typed) -> bool:
-        """Add a block of which both sides hold the same bits; False where it may hold NaN or infinities, or squares that vanish."""
+        """Add a block of which both sides hold the same bits.
+
+        False where it may hold NaN or infinities, or squares that vanish.
+        """
         if self._narrow:
             single = _single(value)
             cut = runs(single, ROUGH_RUN)
@@ -117,7 +120,9 @@ class Kernel:
         return desk
 
     def _singles(self, part: Part, start: int, raw: tuple[Typed, Typed], desk: Desk) -> bool:
-        """The short way of values that float32 holds, and most often their error as well; False where it leads nowhere.
+        """The short way of values that float32 holds, and most often their error as well.
+
+        False where it leads nowhere.
 
         Sums of products are taken in float32 over short runs and added up in float64: exact to 2e-6, in half the time.
         """
@@ -157,7 +162,10 @@ class Kernel:
         return True
 
     def _greatest(self, part: Part, start: int, sides: tuple[Array, Array], desk: Desk) -> None:
-        """The greatest absolute error, exact, though ``desk.rough`` holds errors that were rounded to float32."""
+        """The greatest absolute error, exact.
+
+        ``desk.rough`` holds errors that were rounded to float32.
+        """
         top = float(desk.rough.max())
         if top * _ROUNDING < max(self._seen_abs, part.max_abs.value):
             return
@@ -169,7 +177,10 @@ class Kernel:
             self._seen_abs = float(errors[at])
 
     def _widened(self, part: Part, start: int, raw: tuple[Typed, Typed], narrow: tuple[Array, Array], desk: Desk, bound: float) -> bool:
-        """The short way of narrow values whose error or squares float32 does not hold; False where float64 does not either."""
+        """The short way of narrow values whose error or squares float32 does not hold.
+
+        False where float64 does not either.
+        """
         np.copyto(desk.first, narrow[0])
         np.copyto(desk.second, narrow[1])
         differing = int(np.count_nonzero(np.not_equal(desk.first, desk.second, out=desk.mask)))
@@ -224,7 +235,9 @@ class Kernel:
         return True
 
     def _peaks(self, part: Part, start: int, reference: Array, rooms: tuple[Array, Array], top: float, bound: float, mask: Array) -> float:
-        """Elements beyond the user's tolerance, greatest absolute and relative error; returns a bound of the latter.
+        """Elements beyond the user's tolerance, and the greatest absolute and relative error.
+
+        Returns a bound of the latter.
 
         Args:
             part: what this stretch came to so far.
@@ -256,11 +269,17 @@ class Kernel:
         return bound
 
     def _cannot_rise(self, part: Part, bound: float) -> bool:
-        """Whether a block with this bound leaves the greatest relative error and its first place as they are."""
+        """Whether a block with this bound leaves the greatest relative error as it is.
+
+        And its first place.
+        """
         return bound < self._seen_rel or bound <= part.max_rel.value
 
     def _units(self, part: Part, raw: tuple[Typed, Typed], bound: float, desk: Desk) -> None:
-        """Greatest distance in units in the last place, looked for only where ``bound`` leaves room for it."""
+        """The greatest distance in units in the last place.
+
+        It is looked for only where ``bound`` leaves room for it.
+        """
         if self._unit is None or not self._shown:
             return
         if bound < 1.0 and 1.0 + 2.0 / EPS[self._unit] * bound / (1.0 - bound) < self._seen_ulp:
@@ -280,7 +299,10 @@ class Kernel:
 
 
 def _same_bits(reference: Array, candidate: Array) -> bool:
-    """Whether two contiguous blocks of one type hold the same bits; most that differ do so within the first elements."""
+    """Whether two contiguous blocks of one type hold the same bits.
+
+    Most that differ do so within the first elements.
+    """
     return reference[:_PROBE].tobytes() == candidate[:_PROBE].tobytes() and bool(np.equal(_words(reference), _words(candidate)).all())
 
 
@@ -298,7 +320,10 @@ def _add_equal(part: Part, size: int, squares: float) -> bool:
 
 
 def _add(part: Part, size: int, differing: int, squares: tuple[float, float, float], along: float) -> None:
-    """Add a block of finite values: squares of reference, candidate and error, product of the first two."""
+    """Add a block of finite values.
+
+    Squares of reference, candidate and error, product of the first two.
+    """
     part.finite += size
     part.mismatched += differing
     part.reference.add(squares[0])

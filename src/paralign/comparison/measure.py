@@ -47,7 +47,9 @@ def measure(
     block: int = BLOCK,
     shown: bool = True,
 ) -> Stats:
-    """What a candidate tensor is away from its reference; see :class:`~paralign.model.Stats` for every field.
+    """How far a candidate tensor is from its reference.
+
+    See :class:`~paralign.model.Stats` for every field.
 
     The data are read once, block by block; beside them a few MB a thread are used. The result does not depend on the
     number of threads. Greatest values and counts are exact. Quantiles of ``ulp`` below 1 are exact up to 65,536
@@ -89,7 +91,10 @@ def measure(
 
 
 def _leave_unmeasured(stats: Stats, *, rounded: bool) -> None:
-    """Say of the figures that a verdict does not need that they were not measured; of equal values all are known."""
+    """Mark the figures that a verdict does not need as not measured.
+
+    Of equal values all are known.
+    """
     stats.ulp = {}
     if stats.mismatched:
         stats.mean_abs = stats.max_rel = stats.max_rel_at = None
@@ -98,7 +103,10 @@ def _leave_unmeasured(stats: Stats, *, rounded: bool) -> None:
 
 
 def as_typed(value: Typed | Array) -> Typed:
-    """An array with its canonical element type, never copied: foreign byte order is kept, to be resolved block by block."""
+    """An array with its canonical element type, never copied.
+
+    Foreign byte order is kept, to be resolved block by block.
+    """
     if isinstance(value, Typed):
         return Typed(np.asarray(value.array), value.dtype)
     array = np.asarray(value)
@@ -174,7 +182,10 @@ class _Scan:
         return max(1, min(_UNASKED, _cores(), stretches // _WORTH)) if self._fused else 1
 
     def ulps(self) -> dict[str, float]:
-        """Quantiles of the distance in units in the last place; empty where there is no such unit or nothing finite."""
+        """Quantiles of the distance in units in the last place.
+
+        Empty where there is no such unit or nothing finite.
+        """
         if self._sampled is None:
             return {}
         pieces = range(0, self._sampled[0].size, _PIECE)

@@ -1,4 +1,7 @@
-"""Two records held to be the same point: what differs about them, said in notes, and what was measured on their values."""
+"""Two records held to be the same point, and what differs about them.
+
+That is said in notes; values are measured.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,9 @@ def compare_pair(
     threads: int | None = None,
     shown: bool = True,
 ) -> Pair:
-    """Measure two records and note what differs about them; :func:`~paralign.comparison.judge` gives the verdict afterwards.
+    """Measure two records and note what differs about them.
+
+    :func:`~paralign.comparison.judge` gives the verdict afterwards.
 
     Types that differ, and shapes that differ by axes of length 1, are noted and the values compared. Other shapes are noted
     and nothing is measured. A record of type ``none`` (a gradient that is not there) is measured as zeros. Texts are noted
@@ -74,7 +79,9 @@ def compare_pair(
 
 
 def complete(pair: Pair, reference_value: Typed | None, candidate_value: Typed | None) -> None:
-    """Measure what a person looks at on a pair that was measured for its verdict alone; what is known already stays.
+    """Measure what a person looks at on a pair that was measured for its verdict alone.
+
+    What is known already stays.
 
     Args:
         pair: as :func:`compare_pair` made it.
@@ -109,7 +116,10 @@ def _compare_values(
 
 
 def _compare_tensors(pair: Pair, reference: Typed, candidate: Typed, measured: Callable[[Typed, Typed], Stats]) -> None:
-    """Note how two tensors differ in type, shape, NaN and arrangement; measure them where the shapes allow it."""
+    """Note how two tensors differ in type, shape, NaN and arrangement; measure them.
+
+    The latter where the shapes allow it.
+    """
     shapes = reference.array.shape, candidate.array.shape
     if reference.dtype != candidate.dtype:
         pair.notes.append(f"dtype {reference.dtype} against {candidate.dtype}")

@@ -1,4 +1,6 @@
-"""Whether one tensor holds the values of another in another arrangement: for notes on a difference, never to accept it.
+"""Whether one tensor holds the values of another in another arrangement.
+
+That is for notes on a difference, never to accept it.
 
 A hypothesis says which element of the reference each element of the candidate is. It is tried on a few thousand elements
 drawn with a fixed seed, first on 64 of them, so that time and memory do not grow with the tensors. Evidence is asked for:
@@ -40,14 +42,19 @@ _SORTED = 2**21
 
 
 class Rearrangement(NamedTuple):
-    """How the candidate's values come from the reference's: in numpy's words, and to be read after ``the reference's,``."""
+    """How the candidate's values come from the reference's.
+
+    In numpy's words, and to be read after ``the reference's,``.
+    """
 
     text: str
     phrase: str
 
 
 def recognise(reference: Typed | Array, candidate: Typed | Array) -> str | None:
-    """How the candidate comes from the reference, where it does so up to rounding; None where it is equal or something else.
+    """How the candidate comes from the reference, where it does so up to rounding.
+
+    None where it is equal or something else.
 
     The answer is one of ``transpose(0, 2, 3, 1)`` (the candidate is ``np.transpose(reference, (0, 2, 3, 1))``),
     ``reshape``, ``transpose(...), reshape``, ``reshape(...), transpose(...)``, ``flip(1)``, ``permutation of axis 1``,
@@ -120,13 +127,19 @@ class _Match:
         return np.unravel_index(self.places, shape)
 
     def fits(self, index: tuple[Array, ...], shape: Shape) -> bool:
-        """Whether the reference's elements at an index into ``shape``, a shape of as many elements, are the candidate's."""
+        """Whether the reference's elements at an index are the candidate's.
+
+        The index is into ``shape``, a shape of as many elements.
+        """
         flat = np.ravel_multi_index(index, shape)
         return self.rest(self.take(flat[:_FIRST])) <= 4 * _REARRANGED and self.rest(self.take(flat)) <= _REARRANGED
 
 
 def _gather(value: Typed, places: Array) -> Array:
-    """Elements at flat indices as float64; NaN and infinities become zero, complex values a sum of both parts."""
+    """Elements at flat indices as float64.
+
+    NaN and infinities become zero, complex values a sum of both parts.
+    """
     with np.errstate(invalid="ignore"):
         taken = widen(Typed(value.array[np.unravel_index(places, value.array.shape)], value.dtype))
         if np.iscomplexobj(taken):
@@ -247,7 +260,7 @@ def _axis_permuted(match: _Match) -> Rearrangement | None:
 
 
 def _order(match: _Match, axis: int) -> Array | None:
-    """Which slice of the reference each slice of the candidate is, judged by a few elements of each."""
+    """Which slice of the reference each slice of the candidate is, by a few elements."""
     shape = match.shapes[0]
     length, others = shape[axis], match.size // shape[axis]
     looks = np.unique(np.random.default_rng(2).integers(0, others, _LOOKS)) if others > _LOOKS else np.arange(others)

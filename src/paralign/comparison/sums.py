@@ -1,4 +1,7 @@
-"""What the pass over one pair of tensors keeps: counts, sums that neither overflow nor vanish, and greatest values."""
+"""What the pass over one pair of tensors keeps.
+
+Counts, sums that neither overflow nor vanish, and greatest values.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ import numpy as np
 
 @dataclass
 class Sum:
-    """A sum of non-negative float64 terms, kept apart by binary exponent so that squares of 1e-300 or 1e300 can be added."""
+    """A sum of non-negative float64 terms, kept apart by binary exponent.
+
+    Squares of 1e-300 or 1e300 can be added.
+    """
 
     terms: dict[int, float] = field(default_factory=dict)
 
@@ -47,7 +53,9 @@ class Peak:
 
 @dataclass
 class Part:
-    """What one stretch of the pass came to; parts are merged in the order of the data, whichever thread made them.
+    """What one stretch of the pass came to.
+
+    Parts are merged in the order of the data, whichever thread made them.
 
     ``finite`` counts elements that are finite on both sides; the sums are over these: squares of the reference, the
     candidate and the error, products of reference and candidate, absolute errors. ``ulp`` is the greatest distance.

@@ -1,4 +1,7 @@
-"""Whether a series grows: the median slope of all pairs, and how surely it is not chance (Theil and Sen; Mann and Kendall)."""
+"""Whether a series grows: the median slope of all pairs, and how surely it does.
+
+Theil and Sen; Mann and Kendall.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,10 @@ def _slopes(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _chance(values: np.ndarray[Any, Any]) -> float:
-    """The one-sided probability of Mann and Kendall's test, ties counted (normal approximation, from 8 values on good enough)."""
+    """The one-sided probability of Mann and Kendall's test, ties counted.
+
+    By the normal approximation, from 8 values on good enough.
+    """
     count = len(values)
     first, second = np.triu_indices(count, 1)
     score = float(np.sign(values[second] - values[first]).sum())

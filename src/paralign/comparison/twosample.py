@@ -1,4 +1,6 @@
-"""Whether two sets of drawn numbers have one law: tests of ranks and of distribution functions, without scipy.
+"""Whether two sets of drawn numbers have one law, without scipy.
+
+Tests of ranks and of distribution functions.
 
 Draws of one seed may depend on one another (orthogonal matrices, copies); seeds do not. Figures of whole seeds are therefore compared by
 ranks, and the number of elements that a pooled test counts is divided by what the spread between seeds shows of such dependence.
@@ -21,7 +23,9 @@ CERTAIN = 0.2
 
 
 def kolmogorov(distance: float, size: float) -> float:
-    """The probability that an empirical distribution function of so many draws is at least so far from its law.
+    """The probability of an empirical distribution at least so far from its law.
+
+    ``size`` is the number of draws.
 
     The limit of Kolmogorov (1933) and Smirnov (1948) with the correction for finite samples of Stephens (1970), as in Press et al.,
     *Numerical Recipes*, section 14.3. For two samples ``size`` is ``n m / (n + m)``.
@@ -43,7 +47,10 @@ def distance(one: Array, other: Array) -> float:
 
 
 def rank_sum(one: Array, other: Array) -> float:
-    """The two-sided probability of ranks so unequal (Mann & Whitney 1947), by the normal limit with the correction for ties."""
+    """The two-sided probability of ranks so unequal (Mann & Whitney 1947).
+
+    By the normal limit with the correction for ties.
+    """
     n, m = len(one), len(other)
     both = np.concatenate([one, other])
     _, inverse, counts = np.unique(both, return_inverse=True, return_counts=True)
@@ -57,7 +64,10 @@ def rank_sum(one: Array, other: Array) -> float:
 
 
 def extreme_run(one: Array, other: Array) -> float:
-    """The two-sided probability that so many of the greatest values all come from one side (after Tukey 1959)."""
+    """The two-sided probability of so many greatest values of one side alone.
+
+    After Tukey 1959.
+    """
     p = 1.0
     for first, second in ((one, other), (other, one)):
         run, n, m = int((first > second.max(initial=-np.inf)).sum()), len(first), len(second)
@@ -67,7 +77,9 @@ def extreme_run(one: Array, other: Array) -> float:
 
 
 def dependence(samples: Array) -> float:
-    """By how much more the shares of small and great values vary from seed to seed than those of independent draws do; at least 1.
+    """How much more small and great values vary from seed to seed than independent draws.
+
+    Their shares are compared; the result is at least 1.
 
     Args:
         samples: shape ``(seeds, elements)``.
@@ -85,7 +97,10 @@ def dependence(samples: Array) -> float:
 
 
 def same_law(one: Array, other: Array) -> tuple[float, float]:
-    """The distance of two pooled samples, each ``(seeds, elements)``, and the probability of it where both have one law."""
+    """The distance of two pooled samples, and its probability where both have one law.
+
+    Each has shape ``(seeds, elements)``.
+    """
     apart = distance(one.reshape(-1), other.reshape(-1))
     sizes = [side.size / dependence(side) for side in (one, other)]
     return apart, kolmogorov(apart, sizes[0] * sizes[1] / (sizes[0] + sizes[1]))

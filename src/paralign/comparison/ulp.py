@@ -1,4 +1,6 @@
-"""Distances in units in the last place: how many values of a type lie between two of its values.
+"""Distances in units in the last place.
+
+How many values of a type lie between two of its values.
 
 The values of a floating type are numbered in order: the bits of a magnitude, read as an integer, are its number, and
 negative values count down from zero (both zeros are number 0). Two types are compared in the coarser of them, to which
@@ -30,14 +32,19 @@ _MIDDLES = {"float8_e4m3fn": _middles("float8_e4m3fn", 127), "float8_e5m2": _mid
 
 
 def unit(reference: str, candidate: str) -> str | None:
-    """The coarser of two floating types (of their parts, where they are complex); None where either is not floating."""
+    """The coarser of two floating types; None where either is not floating.
+
+    Of complex types, that of their parts.
+    """
     if not (is_floating(reference) and is_floating(candidate)):
         return None
     return max((_PARTS.get(name, name) for name in (reference, candidate)), key=lambda name: (EPS[name], name))
 
 
 def distances(reference: Typed, candidate: Typed) -> Array:
-    """Distance of each element, float64 (exact up to 2**53), NaN and infinities not allowed; complex gives both parts in turn.
+    """Distance of each element, float64, exact up to 2**53.
+
+    NaN and infinities are not allowed; complex gives both parts in turn.
 
     Args:
         reference: one-dimensional, of a floating type.
@@ -75,7 +82,10 @@ def greatest(reference: Array, candidate: Array, room: Array) -> int:
 
 
 def _equally_complex(reference: Typed, candidate: Typed) -> tuple[Typed, Typed]:
-    """Both sides complex where one of them is: a real value is compared with the real part, zero with the imaginary one."""
+    """Both sides complex where one of them is.
+
+    A real value is compared with the real part, zero with the imaginary one.
+    """
     if is_complex(reference.dtype) == is_complex(candidate.dtype):
         return reference, candidate
     wide = [side if is_complex(side.dtype) else Typed(widen(side).astype(np.complex128), "complex128") for side in (reference, candidate)]
@@ -105,7 +115,10 @@ def _rounded(value: Typed, kind: str) -> Array:
 
 
 def _nearest(wide: Array, middles: Array) -> Array:
-    """The bits of the nearest value of a type of one byte, ties to even; greater values become its greatest."""
+    """The bits of the nearest value of a type of one byte, ties to even.
+
+    Greater values become its greatest.
+    """
     size = np.abs(wide)
     number = np.searchsorted(middles, size)
     number += (number % 2 == 1) & (size == middles[np.minimum(number, middles.size - 1)])

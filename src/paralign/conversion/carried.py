@@ -122,7 +122,10 @@ def _trained(record: Record) -> bool:
 
 
 def _side(context: Context, source: Path) -> int:
-    """The side whose optimizer a file is of: the only one of its framework, else the reference."""
+    """The side whose optimizer a file is of.
+
+    The only one of its framework, else the reference.
+    """
     wanted = plain.SUFFIXES.get(source.suffix)
     fitting = [number for number, side in enumerate(SIDES) if wanted in (None, context.framework(side))]
     if not fitting:

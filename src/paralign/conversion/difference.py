@@ -192,7 +192,7 @@ def _row(item: Outgoing, ways: list[Way], candidate: Checkpoint, *, turning: boo
 
 
 def _turn(row: Row, ours: Typed, theirs: Typed) -> None:
-    """Hold a matrix of one framework against its transpose in the other, where that fits better."""
+    """Hold a matrix against its transpose in the other framework, where that fits better."""
     stats = measure(Typed(ours.array.T, ours.dtype), theirs, shown=False)
     if row.distance is None or stats.rel_l2 < CLEARLY * row.distance:
         row.distance, row.mismatched = stats.rel_l2, stats.mismatched

@@ -177,7 +177,7 @@ def _held(state: Capture, checkpoint: Checkpoint, side: str) -> list[tuple[Recor
 
 
 def _records(capture: Capture) -> list[Record]:
-    """The outputs of modules, the model's own included, in the order in which the modules completed."""
+    """The outputs of modules, the model's included, in order of completion."""
     found = [r for r in capture.records if "module" in r.attrs and r.role == "output" and r.location is not None]
     return [r for r in found if Pass.of(r.run).precision == NATIVE]
 

@@ -89,7 +89,9 @@ class _Members:
 
 
 def groups(tensors: Sequence[tuple[str, int, tuple[Spread, Spread]]]) -> list[Group]:
-    """The groups among tensors, those first that one training made abnormally small, then by factor.
+    """The groups among tensors, those first that one training made abnormally small.
+
+    Then they are ordered by factor.
 
     A group stands out if its factor differs from what is usual by a tenth (of fewer than four tensors, by three tenths) and by five
     standard errors. These are reckoned from how the tensors of its kind (those of the same last name, or else all matrices or all

@@ -1,4 +1,7 @@
-"""Checkpoints of other tools: read without running anything in them, written without holding more than about one tensor."""
+"""Checkpoints of other tools.
+
+Read without running anything in them, written without holding more than about one tensor.
+"""
 
 from __future__ import annotations
 

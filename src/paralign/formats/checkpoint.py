@@ -1,4 +1,4 @@
-"""What a checkpoint is, whatever its format: named tensors, each read when it is asked for."""
+"""What a checkpoint is: named tensors, each read when it is asked for."""
 
 from __future__ import annotations
 
@@ -158,7 +158,9 @@ class Checkpoint:
         return {file.identity for file in self._files}
 
     def value(self, name: str) -> Typed:
-        """A tensor in native byte order, in the memory of the file where that is possible, read-only then.
+        """A tensor in native byte order, in the memory of the file where that is possible.
+
+        It is read-only then.
 
         Raises:
             UsageError: there is no tensor of this name; names those that are spelt like it.
@@ -179,7 +181,10 @@ class Checkpoint:
         self.entries = {**self.entries, name: self._tensors[name].entry}
 
     def release(self, name: str) -> None:
-        """Give back the memory in which a tensor was looked at; its value may still be used and comes from the file again."""
+        """Give back the memory in which a tensor was looked at.
+
+        Its value may still be used and comes from the file again.
+        """
         self.stored(name).release()
 
     def stored(self, name: str) -> Stored:
@@ -210,7 +215,9 @@ def some(names: Iterable[str], most: int = 8) -> str:
 
 
 def _check_bounds(contents: Contents, where: str) -> None:
-    """Refuse tensors that would cost far more than their file: too many, of endless names, or one range of bytes many times over.
+    """Refuse tensors that would cost far more than their file.
+
+    Too many, of endless names, or one range of bytes many times over.
 
     Raises:
         TooLarge: names the limit and what raises it.

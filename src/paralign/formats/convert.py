@@ -1,4 +1,7 @@
-"""From one checkpoint to another, tensor by tensor: renamed, laid out otherwise, taken apart and joined on the way."""
+"""From one checkpoint to another, tensor by tensor.
+
+Renamed, laid out otherwise, taken apart and joined on the way.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,9 @@ def convert(
     metadata: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> Summary:
-    """Convert a checkpoint; bits and element types are kept, about one tensor is in memory at a time.
+    """Convert a checkpoint; bits and element types are kept.
+
+    About one tensor is in memory at a time.
 
     Args:
         source: a path that :func:`open_checkpoint` takes, or what it gave.
@@ -150,7 +155,10 @@ def _moved(stored: Stored, move: Way) -> Outgoing:
 
 
 def _metadata(checkpoint: Checkpoint) -> dict[str, str]:
-    """What a safetensors file should say about itself; notes about tied names are left out, for both names are written."""
+    """What a safetensors file should say about itself.
+
+    Notes about tied names are left out, for both names are written.
+    """
     if checkpoint.format == "safetensors":
         return {key: text for key, text in checkpoint.metadata.items() if text not in checkpoint.entries}
     return {"format": _ORIGIN[checkpoint.format]}

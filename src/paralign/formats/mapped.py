@@ -1,4 +1,7 @@
-"""Files in memory, read-only: their pages come when they are touched and go when they are released."""
+"""Files in memory, read-only.
+
+Their pages come when they are touched and go when they are released.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,10 @@ class Mapped:
                 self._map.madvise(mmap.MADV_WILLNEED, begin, min(_WINDOW, start + length - begin))
 
     def release(self, start: int, length: int) -> None:
-        """Give back the memory of a range; when it is looked at again, it comes from the file again."""
+        """Give back the memory of a range.
+
+        When it is looked at again, it comes from the file again.
+        """
         if self._map is not None and length and hasattr(mmap, "MADV_DONTNEED"):
             first = start - start % mmap.PAGESIZE
             self._map.madvise(mmap.MADV_DONTNEED, first, start + length - first)

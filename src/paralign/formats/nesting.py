@@ -1,4 +1,7 @@
-"""From what a training script saved to the tensors of its model: wrappers taken off, optimizer states left aside, all named."""
+"""From what a training script saved to the tensors of its model.
+
+Wrappers are taken off, optimizer states left aside, all is named.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,9 @@ class Found:
 
 
 def unwrap(tree: Any, where: str, alone: str, within: str | None = None) -> Found:
-    """The model's tensors in a tree of dicts, lists and tuples whose tensors are :class:`Stored`.
+    """The tensors of the model in a tree whose tensors are :class:`Stored`.
+
+    The tree is one of dicts, lists and tuples.
 
     Args:
         tree: what a file holds.
@@ -62,7 +67,10 @@ def unwrap(tree: Any, where: str, alone: str, within: str | None = None) -> Foun
 
 
 def planted(tree: Any, leaf: Callable[[Any], Stored | None]) -> Any:
-    """A tree with each value for which ``leaf`` gives a tensor replaced by it; containers are asked for before what is in them."""
+    """A tree in which values for which ``leaf`` gives a tensor are that tensor.
+
+    Containers are asked for before what is in them.
+    """
     stored = leaf(tree)
     if stored is not None:
         return stored
@@ -92,7 +100,10 @@ def _descend(tree: Any, key: Any, found: Found, where: str) -> Any:
 
 
 def _wrapper(tree: Any, known: dict[int, bool]) -> Any:
-    """The key under which the model's tensors lie; None where they are not wrapped, or in several places."""
+    """The key under which the model's tensors lie.
+
+    None where they are not wrapped, or in several places.
+    """
     if not isinstance(tree, dict) or any(isinstance(value, Stored) for value in tree.values()):
         return None
     inside = [key for key, value in tree.items() if not _BESIDES.search(str(key)) and _holds(value, known)]
@@ -103,7 +114,10 @@ def _wrapper(tree: Any, known: dict[int, bool]) -> Any:
 
 
 def _holds(tree: Any, known: dict[int, bool]) -> bool:
-    """Whether there is a tensor below; each container is looked through once, however often it is asked for."""
+    """Whether there is a tensor below.
+
+    Each container is looked through once, however often it is asked for.
+    """
     if isinstance(tree, Stored):
         return True
     if not isinstance(tree, (dict, list, tuple)):
@@ -128,7 +142,7 @@ def _walk(tree: Any, name: str) -> Iterator[tuple[str, Stored]]:
 
 
 def _counts(tree: Any) -> dict[str, float]:
-    """Plain numbers that an optimizer of PyTorch's keeps of a parameter or of a group, by dotted name."""
+    """Plain numbers that PyTorch's optimizers keep of a parameter or group, by dotted name."""
     found = {}
     for top in ("state", "param_groups"):
         kept = tree.get(top) if isinstance(tree, dict) else None
@@ -142,7 +156,10 @@ def _counts(tree: Any) -> dict[str, float]:
 
 
 def _flatten(tree: Any, found: Found, where: str) -> None:
-    """Every tensor below goes into ``found``; states of optimizers only where there is nothing else."""
+    """Put every tensor below into ``found``.
+
+    States of optimizers only where there is nothing else.
+    """
     items = tree if isinstance(tree, dict) else dict(enumerate(tree)) if isinstance(tree, (list, tuple)) else {}
     inside = {key: list(_walk(value, str(key))) for key, value in items.items()}
     model = [key for key in items if inside[key] and (isinstance(items[key], Stored) or not _BESIDES.search(str(key)))]

@@ -1,4 +1,6 @@
-"""numpy's ``.npz`` and ``.npy``: arrays stay in the file; a dict saved in ``.npy`` (as reprod_log does) is read as data.
+"""numpy's ``.npz`` and ``.npy``; arrays stay in the file.
+
+A dict saved in ``.npy`` (as reprod_log does) is read as data.
 
 numpy has no bfloat16 and no float8. Archives written here hold their bits as ``uint16`` and ``uint8`` and name the true type in the
 member's comment, where ``numpy.load`` does not look.

@@ -1,4 +1,7 @@
-"""The few operations of the pickle language in which checkpoints are written here; see ``pickletools`` for all of them."""
+"""The few operations of the pickle language in which checkpoints are written here.
+
+See ``pickletools`` for all of them.
+"""
 
 from __future__ import annotations
 

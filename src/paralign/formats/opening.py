@@ -1,4 +1,7 @@
-"""Which format a file has, told by its first bytes and not by its name; shards found through their index."""
+"""Which format a file has, told by its first bytes and not by its name.
+
+Shards are found through their index.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,9 @@ _TAR = slice(257, 262)
 
 
 def open_checkpoint(path: str | os.PathLike[str], *, within: str | None = None, strip: str | None = None) -> Checkpoint:
-    """Open a checkpoint of any tool, or a set of shards, without reading its tensors and without running anything in it.
+    """Open a checkpoint of any tool, or a set of shards, without reading its tensors.
+
+    Nothing in it is run.
 
     Args:
         path: ``.pth``, ``.pt``, ``.bin``, ``.safetensors``, ``.pdparams``, ``.pdopt``, ``.npz``, ``.npy``, an index of shards

@@ -1,4 +1,6 @@
-"""PaddlePaddle's ``.pdparams`` and ``.pdopt``: pickled dicts of numpy arrays, read as data, their elements left in the file.
+"""PaddlePaddle's ``.pdparams`` and ``.pdopt``: pickled dicts of numpy arrays.
+
+They are read as data, their elements left in the file.
 
 PaddlePaddle writes bfloat16 as ``uint16`` and reads ``uint16`` as bfloat16; it writes float8 as ``int8``. Files written here hold a second,
 small pickle after the first, where ``paddle.load`` does not look: it names the true types of what would be mistaken otherwise.
@@ -94,7 +96,10 @@ def _typed(stored: Stored | None, name: str, dtype: str, where: str) -> Stored:
 
 
 def _array(value: Any, file: Mapped, raw: str | None, where: str) -> Stored | None:
-    """A tensor for an array, in the file or not, or for a pair of a parameter's name and its array; None for anything else."""
+    """A tensor for an array, or for a pair of a parameter's name and its array; else None.
+
+    The array may lie in the file or not.
+    """
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str):  # noqa: PLR2004 - a name and its array
         value = value[1]
     if isinstance(value, _Joined):
@@ -170,7 +175,10 @@ def _joined(parts: list[Stored], shape: tuple[int, ...], where: str) -> Stored:
 
 
 def write_paddle(path: Path, items: Sequence[Outgoing], advance: Callable[[int], None]) -> None:
-    """Write a pickle that ``paddle.load`` reads, one tensor at a time; tied tensors are one array."""
+    """Write a pickle that ``paddle.load`` reads, one tensor at a time.
+
+    Tied tensors are one array.
+    """
     with Plain(path, advance) as sink:
         first: dict[Any, bytes] = {}
         sink.write(b"\x80\x04}(")
@@ -220,7 +228,10 @@ def _around(entry: Entry) -> tuple[bytes, bytes]:
 
 
 def _end(items: Sequence[Outgoing]) -> bytes:
-    """The table of parameter names, which tells paddle.load what to make tensors of; then the true types."""
+    """The table of parameter names, then the true types.
+
+    It tells paddle.load what to make tensors of.
+    """
     table = {item.name: item.name for item in items if item.entry.dtype not in FOREIGN}
     end = text(NAMES) + b"}(" + b"".join(text(key) + text(value) for key, value in table.items()) + b"uu."
     types = {item.name: item.entry.dtype for item in items if item.entry.dtype in _MISTAKEN}

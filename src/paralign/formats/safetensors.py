@@ -108,7 +108,10 @@ def safetensors_size(items: Sequence[Outgoing], metadata: Mapping[str, str]) -> 
 
 
 def _header(items: Sequence[Outgoing], metadata: Mapping[str, str]) -> tuple[bytes, list[Outgoing]]:
-    """The first bytes of a file, and the order in which the tensors follow: by falling element size, so that each is aligned."""
+    """The first bytes of a file, and the order of its tensors, by falling element size.
+
+    Each is aligned so.
+    """
     order = sorted(items, key=lambda item: -STORAGE[item.entry.dtype].itemsize)
     paired = [item.name for item in order if item.entry.dtype == "complex128"]
     said = {**metadata, **({PAIRED: json.dumps(paired)} if paired else {})}

@@ -1,4 +1,4 @@
-"""Writing checkpoints: the format by the file's name, shards where they are asked for, everything in place at once."""
+"""Writing checkpoints: format by name, shards if wanted, everything in place at once."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ def save(
     max_shard_bytes: int | None = None,
     metadata: Mapping[str, str] | None = None,
 ) -> list[Path]:
-    """Write tensors that are in memory to a checkpoint; the format is told by the name of the destination.
+    """Write tensors that are in memory to a checkpoint.
+
+    The format is told by the name of the destination.
 
     Two names of one array (the same object) are written as tied tensors where the format can.
 
@@ -83,7 +85,9 @@ def write(
     sources: Collection[tuple[int, int]] = (),
     progress: Progress | None = None,
 ) -> list[Path]:
-    """Write a checkpoint, about one tensor in memory at a time; what was there before stays until all is written.
+    """Write a checkpoint, about one tensor in memory at a time.
+
+    What was there before stays until all is written.
 
     Args:
         destination: its name tells the format.
@@ -216,7 +220,10 @@ def _index(targets: Sequence[Path], shards: Sequence[Sequence[Outgoing]]) -> byt
 
 
 def _stale(single: Path) -> list[Path]:
-    """What an earlier write under this name may have left: the single file, the index, and the shards that it names."""
+    """What an earlier write under this name may have left.
+
+    The single file, the index, and the shards that it names.
+    """
     index = single.with_name(single.name + INDEX)
     found = [path for path in (single, index) if path.exists()]
     try:

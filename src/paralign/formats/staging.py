@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 class Staging:
-    """Targets of one write: each is written under a temporary name beside it, then all are renamed.
+    """Targets of one write.
+
+    Each is written under a temporary name beside it, then all are renamed.
 
     Leaving the ``with`` block without :meth:`commit` leaves everything as it was.
 

@@ -1,4 +1,6 @@
-"""PyTorch's ``.pth``, ``.pt`` and ``.bin``: a pickle that is read as data, beside storages that stay in the file.
+"""PyTorch's ``.pth``, ``.pt`` and ``.bin``: a pickle that is read as data.
+
+Storages stay in the file.
 
 Two layouts: the zip archive (PyTorch 1.6 and later: ``data.pkl``, one member a storage) and the older one (five pickles, then storages).
 Views of any strides and offset, several in one storage, are read as they are; tied tensors are written as one storage.
@@ -139,7 +141,10 @@ def _rebuild_plain(reading: Reading, *view: Any) -> _Tensor:
 
 
 def _check_flags(reading: Reading, tensor: _Tensor) -> _Tensor:
-    """Refuse marks that PyTorch would not set: only views of complex tensors are conjugated or negated."""
+    """Refuse marks that PyTorch would not set.
+
+    Only views of complex tensors are conjugated or negated.
+    """
     numbers = is_floating(tensor.dtype) and tensor.dtype not in RAW
     if (tensor.conjugated and not is_complex(tensor.dtype)) or (tensor.negated and not numbers):
         mark = "conjugated" if tensor.conjugated else "negated"
@@ -215,7 +220,10 @@ _VALUES: dict[Symbol, Any] = {
 
 
 def _ignored_state(target: Any, state: Any) -> bool:
-    """Versions of modules, which state dicts carry as an attribute, say nothing about the tensors."""
+    """Whether a state says nothing about tensors, as versions of modules do.
+
+    State dicts carry these as an attribute.
+    """
     return isinstance(target, dict) and isinstance(state, dict)
 
 
@@ -357,7 +365,10 @@ def _elements(tensor: _Tensor, content: Any, dtype: np.dtype[Any], where: str) -
 
 
 def write_torch(path: Path, items: Sequence[Outgoing], advance: Callable[[int], None]) -> None:
-    """Write an archive that ``torch.load(weights_only=True)`` reads, one tensor at a time; tied tensors are one storage."""
+    """Write an archive that ``torch.load(weights_only=True)`` reads, tensor by tensor.
+
+    Tied tensors are one storage.
+    """
     storages = _shared(items)
     with path.open("xb") as handle, zipfile.ZipFile(handle, "w", zipfile.ZIP_STORED) as archive:
         for name, data in ((f"{_FOLDER}data.pkl", _program(items)), (f"{_FOLDER}byteorder", b"little")):

@@ -1,4 +1,7 @@
-"""What every writer shares: tensors on their way out, block by block, and files that appear whole or not at all."""
+"""What every writer shares.
+
+Tensors on their way out, block by block, and files that appear whole or not at all.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +111,9 @@ def pour(item: Outgoing, sink: Sink) -> None:
 
 
 def blocks(array: np.ndarray[Any, Any]) -> Iterator[memoryview]:
-    r"""The elements little-endian in C order, a bounded number of bytes at a time; a block is valid until the next is asked for.
+    r"""The elements little-endian in C order, a bounded number of bytes at a time.
+
+    A block is valid until the next is asked for.
 
     >>> [bytes(b) for b in blocks(np.arange(4, dtype=">u2").reshape(2, 2).T)]
     [b'\x00\x00\x02\x00\x01\x00\x03\x00']
@@ -147,7 +152,7 @@ def _begin(
 
 
 def _gather(source: np.ndarray[Any, Any], target: np.ndarray[Any, Any]) -> None:
-    """Copy elements into a C-ordered array, tile by tile where neighbours in one are far apart in the other."""
+    """Copy elements into a C-ordered array, tile by tile where neighbours are far apart."""
     last = source.ndim - 1
     near = min(range(source.ndim), key=lambda axis: (abs(source.strides[axis]) or source.nbytes, -axis))
     if near == last or min(source.shape[near], source.shape[last]) < _WORTH:
@@ -176,7 +181,10 @@ def _turn(source: np.ndarray[Any, Any], target: np.ndarray[Any, Any]) -> None:
 
 
 class Plain:
-    """A file that is written from first to last byte; ranges of other files are copied by the system where it can."""
+    """A file that is written from first to last byte.
+
+    Ranges of other files are copied by the system where it can.
+    """
 
     def __init__(self, path: Path, advance: Callable[[int], None]) -> None:
         self._file = path.open("xb", buffering=0)
@@ -197,7 +205,7 @@ class Plain:
             left = left[taken:]
 
     def copy(self, region: Region) -> None:
-        """Take a range of a file, without bringing it into this program where the system allows that."""
+        """Take a range of a file, past this program where the system allows that."""
         done = self._copied(region) if hasattr(os, "copy_file_range") and region.length else 0
         for block in region._replace(start=region.start + done, length=region.length - done).blocks():
             self.write(block)

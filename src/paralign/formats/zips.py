@@ -1,4 +1,7 @@
-"""Zip archives of tensors: members that are stored as they are stay in the file, packed ones are unpacked within bounds."""
+"""Zip archives of tensors.
+
+Members that are stored as they are stay in the file, packed ones are unpacked within bounds.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,9 @@ class Member(NamedTuple):
             return b""
 
     def content(self) -> bytes | memoryview:
-        """The unpacked bytes: in the memory of the file, or in memory of their own where it is packed.
+        """The unpacked bytes, in the memory of the file.
+
+        In memory of their own where they are packed.
 
         Raises:
             CaptureFormatError: they are damaged, or more or fewer than the directory says.

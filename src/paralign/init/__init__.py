@@ -1,4 +1,4 @@
-"""PyTorch's initialisers for Paddle: the functions of ``torch.nn.init``, and the default initialisation of its layers.
+"""PyTorch's initialisers for Paddle: ``torch.nn.init``, and its layers' defaults.
 
 Every function fills a Paddle parameter or tensor in place and returns it. A layer may be given in place of its weight. Values
 come from a numpy generator seeded by Paddle's own, so ``paddle.seed`` makes them reproducible; ``generator`` takes an integer

@@ -1,4 +1,6 @@
-"""All that touches Paddle: what is a tensor, what a layer is, writing values, a seed from Paddle's own generator.
+"""All that touches Paddle.
+
+What is a tensor, what a layer is, writing values, a seed from Paddle's own generator.
 
 Paddle is imported when a function is called, so that importing ``paralign.init`` costs nothing.
 """
@@ -27,7 +29,7 @@ WEIGHTS = {"InstanceNorm1D": "scale", "InstanceNorm2D": "scale", "InstanceNorm3D
 
 
 class Target(NamedTuple):
-    """A tensor to be filled: its name in errors, shape, element type, and layout where that is known."""
+    """A tensor to be filled: its name in errors, shape, type, and layout where known."""
 
     tensor: Any
     name: str
@@ -53,7 +55,10 @@ def paddle() -> Any:
 
 
 def kind(layer: Any) -> str:
-    """The class of ``paddle.nn`` that a layer is or derives from (``compat.`` before those of ``paddle.compat.nn``); '' for others."""
+    """The class of ``paddle.nn`` that a layer is or derives from; '' for others.
+
+    Those of ``paddle.compat.nn`` begin with ``compat.``.
+    """
     for cls in type(layer).__mro__:
         if cls.__module__.startswith("paddle.compat.nn"):
             return f"compat.{cls.__name__}"
@@ -142,7 +147,9 @@ def _weight(layer: Any) -> Tuple[Any, str]:
 
 
 def random_of(given: Any, name: str = "generator") -> np.random.Generator:
-    """The numpy generator that an argument stands for; None draws a seed from Paddle's generator.
+    """The numpy generator that an argument stands for.
+
+    None draws a seed from Paddle's generator.
 
     Raises:
         InvalidInit: neither None, nor an integer of 0 or more, nor a numpy generator.

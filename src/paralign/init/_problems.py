@@ -6,4 +6,7 @@ from paralign.errors import UsageError
 
 
 class InvalidInit(UsageError, ValueError):
-    """A tensor, layer or argument that cannot be initialised so; a ValueError too, as PyTorch raises."""
+    """A tensor, layer or argument that cannot be initialised so.
+
+    A ValueError too, as PyTorch raises.
+    """

@@ -26,19 +26,28 @@ _BLOCK = 1 << 18
 
 
 def computing(dtype: str) -> Any:
-    """The numpy type in which values of a type are drawn: float64 for itself, float32 for the shorter ones."""
+    """The numpy type in which values of a type are drawn.
+
+    float64 for itself, float32 for the shorter ones.
+    """
     return np.float64 if dtype == "float64" else np.float32
 
 
 def rounded(values: Array, dtype: str) -> Array:
-    """Values that the type can hold, still in the type in which they are computed; what is too great becomes infinite."""
+    """Values that the type can hold, still in the type in which they are computed.
+
+    What is too great becomes infinite.
+    """
     if values.dtype.name == dtype:
         return values
     return np.asarray(widen(Typed(stored(values, dtype), dtype)), computing(dtype))
 
 
 def stored(values: Array, dtype: str) -> Array:
-    """Values rounded to a type as numpy stores it, bfloat16 as raw bits; block by block, which bounds the memory beside the result."""
+    """Values rounded to a type as numpy stores it, bfloat16 as raw bits.
+
+    It is done block by block, which bounds the memory beside the result.
+    """
     flat = np.ascontiguousarray(values).reshape(-1)  # never of rank 0, whose integer arithmetic numpy 1 does in floats
     found = np.empty(flat.shape, STORAGE[dtype])
     with np.errstate(over="ignore"):

@@ -30,7 +30,9 @@ _CLONES = (
 
 
 def default_like_torch(layer: Any, seed: Optional[Union[int, np.random.Generator]] = None) -> InitReport:
-    """Give a layer and all its sublayers PyTorch's default initialisation, running statistics included.
+    """Give a layer and all its sublayers PyTorch's default initialisation.
+
+    Running statistics are included.
 
     Every parameter, frozen or not, is filled in place and keeps its ``stop_gradient``. Parameters of layers without a rule, above all a
     user's own, are left as they are and named in the report; buffers are left too. The default is that of the constructor with the
@@ -75,7 +77,10 @@ class _Claim(NamedTuple):
 
 
 def _claims(root: Any, notes: List[str]) -> Dict[int, _Claim]:
-    """What fills each tensor, by its identity: an outer layer's word before an inner one's, an earlier one's before a later one's."""
+    """What fills each tensor, by its identity.
+
+    An outer layer's word comes before an inner one's, an earlier one's before a later one's.
+    """
     claims: Dict[int, _Claim] = {}
     for path, layer in reversed(list(root.named_sublayers(include_self=True))):
         name = kind(layer)
@@ -99,7 +104,10 @@ def _inside(path: str, outer: str) -> bool:
 
 
 def _owners(root: Any) -> Dict[int, Any]:
-    """The first layer that holds each tensor, by the tensor's identity; of recurrent layers the one that users build."""
+    """The first layer that holds each tensor, by the tensor's identity.
+
+    Of recurrent layers it is the one that users build.
+    """
     owners: Dict[int, Any] = {}
     for layer in root.sublayers(include_self=True):
         for tensor in own_parameters(layer).values():
@@ -172,14 +180,20 @@ def _prelu(layer: Any) -> Pairs:
 
 
 def _recurrent(layer: Any) -> Pairs:
-    """Everything, weights and biases of all layers and directions and the projections, uniform within ``±1 / sqrt(hidden_size)``."""
+    """Fill everything uniformly within ``±1 / sqrt(hidden_size)``.
+
+    Weights and biases of all layers and directions, and the projections.
+    """
     draw = _fan_bound(int(layer.hidden_size))
     for tensor in layer.parameters():
         yield tensor, draw
 
 
 def _attention(layer: Any) -> Pairs:
-    """Input projections by Xavier's rule, all three as the one matrix ``[3 * embed, embed]`` that PyTorch keeps where their sizes agree."""
+    """Fill input projections by Xavier's rule, as one matrix where their sizes agree.
+
+    PyTorch keeps ``[3 * embed, embed]`` then.
+    """
     embed, packed = layer.embed_dim, layer.kdim == layer.vdim == layer.embed_dim
     for leaf, size in (("q_proj", embed), ("k_proj", layer.kdim), ("v_proj", layer.vdim)):
         yield _leaf(layer, leaf, "weight"), _xavier(size, 3 * embed if packed else embed)
@@ -188,7 +202,10 @@ def _attention(layer: Any) -> Pairs:
 
 
 def _leaf(layer: Any, child: str, leaf: str) -> Any:
-    """A parameter of a child that is a plain linear layer, or None: what a user put in its place has its own rule, or none."""
+    """A parameter of a child that is a plain linear layer, or None.
+
+    What a user put in its place has its own rule, or none.
+    """
     found = getattr(layer, child, None)
     return own_parameters(found).get(leaf) if kind(found) == "Linear" else None
 
@@ -208,7 +225,10 @@ def _packed_attention(layer: Any) -> Pairs:
 
 
 def _transformer(layer: Any) -> Pairs:
-    """All tensors of two or more dimensions again by Xavier's rule; the input projections of attention keep theirs, which is the same."""
+    """Fill all tensors of two or more dimensions again by Xavier's rule.
+
+    The input projections of attention keep theirs, which is the same.
+    """
     projections = {id(tensor) for inner in layer.sublayers() if kind(inner) == "MultiHeadAttention" for tensor, _ in _attention(inner)}
     for tensor in layer.parameters():
         if len(tensor.shape) > 1 and id(tensor) not in projections:

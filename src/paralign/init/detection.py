@@ -1,4 +1,7 @@
-"""The two layer initialisers of PaddleDetection's list that ``torch.nn.init`` does not have, by their names there."""
+"""The two layer initialisers of PaddleDetection that ``torch.nn.init`` lacks.
+
+They have their names there.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,9 @@ if TYPE_CHECKING:
 
 
 def linear_init_(layer: Any, generator: Random = None) -> Any:
-    """Fill weight and bias of a ``Linear`` with ``U(-1/√in, 1/√in)``, which is PyTorch's default too; gives the layer back.
+    """Fill a ``Linear`` with ``U(-1/√in, 1/√in)``, PyTorch's default; gives it back.
+
+    Weight and bias.
 
     Raises:
         InvalidInit: it is no ``Linear`` of ``paddle.nn``.
@@ -27,7 +32,9 @@ def linear_init_(layer: Any, generator: Random = None) -> Any:
 
 
 def conv_init_(layer: Any, generator: Random = None) -> Any:
-    """Fill weight and bias of a convolution with ``U(-1/√fan_in, 1/√fan_in)``, which is PyTorch's default too; gives the layer back.
+    """Fill a convolution with ``U(-1/√fan_in, 1/√fan_in)``, PyTorch's default.
+
+    Weight and bias; the layer is given back.
 
     Raises:
         InvalidInit: it is no ``Conv1D``, ``Conv2D`` or ``Conv3D`` of ``paddle.nn``.

@@ -120,7 +120,10 @@ class Normal:
 
 @dataclass(frozen=True)
 class Truncated:
-    """Normal, given that the value lies in ``[low, high]``; the bounds are absolute and rounded to the type first."""
+    """Normal, given that the value lies in ``[low, high]``.
+
+    The bounds are absolute and rounded to the type first.
+    """
 
     mean: float
     std: float
@@ -131,7 +134,10 @@ class Truncated:
         return f"N(mean {self.mean:.6g}, std {self.std:.6g}) cut to [{self.low:.6g}, {self.high:.6g}]"
 
     def check(self, shape: Shape, dtype: str) -> None:  # noqa: ARG002 - any shape will do
-        """Bounds in order, one of which may be infinite on its own side; a positive standard deviation."""
+        """Check that bounds are in order and the standard deviation is positive.
+
+        One bound may be infinite on its own side.
+        """
         held(self.mean, dtype, "mean")
         held(self.std, dtype, "std")
         if self.std <= 0:
@@ -174,7 +180,10 @@ class Eye:
 
 @dataclass(frozen=True)
 class Dirac:
-    """A convolution ``[out, in / groups, *kernel]`` that hands each group's first channels through, at the kernel's centre."""
+    """A convolution that hands each group's first channels through, at its centre.
+
+    Its shape is ``[out, in / groups, *kernel]``.
+    """
 
     groups: Any = 1  # checked below
 
@@ -207,7 +216,10 @@ class Dirac:
 
 @dataclass(frozen=True)
 class Orthogonal:
-    """A uniformly random (semi-)orthogonal matrix times ``gain``; axes after the first are flattened."""
+    """A uniformly random (semi-)orthogonal matrix times ``gain``.
+
+    Axes after the first are flattened.
+    """
 
     gain: float
 
@@ -225,7 +237,10 @@ class Orthogonal:
         held(self.gain, dtype, "gain")
 
     def values(self, random: Random, shape: Shape, dtype: str) -> Array:
-        """Q of a normal matrix, its columns' signs set by R's diagonal (Mezzadri 2007, arXiv math-ph/0609050)."""
+        """Q of a normal matrix, its columns' signs set by R's diagonal (Mezzadri 2007).
+
+        arXiv math-ph/0609050.
+        """
         rows, columns = shape[0], math.prod(shape[1:])
         normal = random.standard_normal((max(rows, columns), min(rows, columns)), dtype=computing(dtype))
         q, r = np.linalg.qr(normal)
@@ -235,7 +250,9 @@ class Orthogonal:
 
 @dataclass(frozen=True)
 class Sparse:
-    """Normal around 0, with ``sparsity`` of each column (rounded up to whole elements) set to zero.
+    """Normal around 0, with ``sparsity`` of each column set to zero.
+
+    The number of zeros is rounded up to whole elements.
 
     A column is what one input feeds: a column of ``[out, in]`` in layout ``torch``, a row of ``[in, out]`` in layout ``paddle``.
     """
@@ -248,7 +265,10 @@ class Sparse:
         return f"N(mean 0, std {self.std:.6g}), {self.sparsity:.6g} of each input's weights zero"
 
     def check(self, shape: Shape, dtype: str) -> None:
-        """Two dimensions, a share between 0 and 1, a standard deviation as for a normal distribution."""
+        """Check two dimensions, a share between 0 and 1, and the standard deviation.
+
+        The latter as for a normal distribution.
+        """
         _dimensions(shape, "sparse_", (2,))
         if not 0 <= self.sparsity <= 1:
             raise InvalidInit(f"sparsity {self.sparsity:g} is no share", where="sparsity", hint="give a number from 0 to 1")

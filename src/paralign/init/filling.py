@@ -73,7 +73,9 @@ def zeros_(tensor: Any) -> Any:
 
 
 def eye_(tensor: Any) -> Any:
-    """Fill a matrix with the identity: a linear layer hands through as many inputs as it has outputs for.
+    """Fill a matrix with the identity.
+
+    A linear layer hands through as many inputs as it has outputs for.
 
     Raises:
         InvalidInit: not 2 dimensions.
@@ -82,7 +84,9 @@ def eye_(tensor: Any) -> Any:
 
 
 def dirac_(tensor: Any, groups: int = 1) -> Any:
-    """Fill a convolution's weight ``[out, in / groups, *kernel]`` so that each group hands its first channels through.
+    """Fill a convolution's weight so that each group hands its first channels through.
+
+    The shape is ``[out, in / groups, *kernel]``.
 
     Raises:
         InvalidInit: not 3 to 5 dimensions, or output channels that do not fall into the groups.
@@ -91,7 +95,9 @@ def dirac_(tensor: Any, groups: int = 1) -> Any:
 
 
 def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Random = None) -> Any:
-    """Fill with values uniform within ``±gain * sqrt(6 / (fan_in + fan_out))`` (Glorot and Bengio 2010).
+    """Fill with values uniform within ``±gain * sqrt(6 / (fan_in + fan_out))``.
+
+    Glorot and Bengio 2010.
 
     Raises:
         InvalidInit: fewer than 2 dimensions.
@@ -102,7 +108,9 @@ def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Random = None) ->
 
 
 def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Random = None) -> Any:
-    """Fill with normal values of standard deviation ``gain * sqrt(2 / (fan_in + fan_out))`` (Glorot and Bengio 2010).
+    """Fill with normal values of deviation ``gain * sqrt(2 / (fan_in + fan_out))``.
+
+    Glorot and Bengio 2010.
 
     Raises:
         InvalidInit: fewer than 2 dimensions.
@@ -156,7 +164,9 @@ def kaiming_normal_(
 
 
 def orthogonal_(tensor: Any, gain: float = 1, generator: Random = None) -> Any:
-    """Fill with ``gain`` times a uniformly random orthogonal matrix, the axes after the first flattened (Saxe et al. 2013).
+    """Fill with ``gain`` times a uniformly random orthogonal matrix (Saxe et al. 2013).
+
+    The axes after the first are flattened.
 
     Of a rectangle, the shorter side's vectors are orthonormal.
 
@@ -167,7 +177,9 @@ def orthogonal_(tensor: Any, gain: float = 1, generator: Random = None) -> Any:
 
 
 def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Random = None, *, layout: Optional[str] = None) -> Any:
-    """Fill a matrix with normal values, ``sparsity`` of the weights of each input (rounded up) set to zero (Martens 2010).
+    """Fill a matrix with normal values, ``sparsity`` of each input's weights zero.
+
+    The number of zeros is rounded up (Martens 2010).
 
     Args:
         tensor: a layer, or a parameter or tensor whose layout is said.

@@ -8,7 +8,7 @@ from typing import List
 
 @dataclass(frozen=True)
 class Filled:
-    """A parameter that was initialised: its name in the model, the class of its layer, what it was filled with."""
+    """A parameter that was initialised: its name, its layer's class, what it was given."""
 
     name: str
     kind: str
@@ -26,7 +26,10 @@ class Left:
 
 @dataclass
 class InitReport:
-    """Every parameter of a layer, either in ``filled`` or in ``left``; ``notes`` say what else should be known. ``str()`` is a table."""
+    """Every parameter of a layer, either in ``filled`` or in ``left``.
+
+    ``notes`` say what else should be known. ``str()`` is a table.
+    """
 
     filled: List[Filled] = field(default_factory=list)
     left: List[Left] = field(default_factory=list)

@@ -79,7 +79,9 @@ def _split(root: Path, split: str, count: int, seed: int) -> Path:
 
 
 def picture(shape: str, key: str) -> tuple[int, int, bytes]:
-    """A shape before a slanting gradient: width, height, and its pixels as red, green and blue.
+    """A shape before a slanting gradient: width, height, and its pixels.
+
+    Pixels are red, green and blue.
 
     Size, place, radius and colours are drawn from ``key``. Neither the gradient nor the order of colours is symmetric: a flip, a crop or an
     exchange of channels shows.

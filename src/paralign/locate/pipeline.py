@@ -200,7 +200,10 @@ def _replayed(context: Context, mode: str, attempt: str, *, backward: bool) -> R
 
 
 def _located(watched: _Replayed, *, gradients: bool) -> tuple[list[Divergence], list[str]]:
-    """Where a pass with the reference's draws parts, and remarks; ``gradients``: where its backward pass does, if it does not."""
+    """Where a pass with the reference's draws parts, and remarks.
+
+    ``gradients``: where its backward pass does, if it does not.
+    """
     found, notes = guilty(watched, watched.judgement())
     if found or not gradients:
         return divergences_of(found, watched), notes

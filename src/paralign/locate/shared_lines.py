@@ -1,4 +1,7 @@
-"""A line that several regions have in common: one fault there explains them all, one beside it only the first."""
+"""A line that several regions share.
+
+One fault there explains them all, one beside it only the first.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ def divergences(found: Iterable[Guilt], watched: Watched | None = None) -> list[
 
 
 def prefer_shared(told: list[Divergence], regions: list[set[str]]) -> None:
-    """Name a later region's line for an earlier one that has it too, where the later one has not that of the earlier.
+    """Name a later region's line for an earlier one that has it too, if not inversely.
 
     Args:
         told: the divergences, in order.

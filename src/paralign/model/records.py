@@ -91,7 +91,10 @@ class Pass:
 
 @dataclass
 class Manifest:
-    """How a capture was made; ``released``: its values were deleted since, its records are all there."""
+    """How a capture was made.
+
+    ``released``: its values were deleted since, its records are all there.
+    """
 
     schema: int = SCHEMA
     side: str = ""

@@ -1,4 +1,7 @@
-"""Callables of PyTorch that are handed on as values: written out once, with PyTorch's arguments and what Paddle makes of them."""
+"""Callables of PyTorch that are handed on as values, written out once.
+
+They have PyTorch's arguments, and what Paddle makes of them.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ _HOLE = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True)
 class Adapter:
-    """A class or function that takes PyTorch's arguments; those that nobody executed it with are not among ``takes``."""
+    """A class or function that takes PyTorch's arguments.
+
+    Those that nobody executed it with are not among ``takes``.
+    """
 
     torch: str
     takes: tuple[Parameter, ...]
@@ -31,11 +37,14 @@ class Adapter:
 
     @property
     def is_class(self) -> bool:
-        """Whether it is derived from Paddle's class: it can be a base class, and its objects are known to ``isinstance``."""
+        """Whether it is derived from Paddle's class.
+
+        It can then be a base class, and its objects are known to ``isinstance``.
+        """
         return not self.made.template and self.torch.rpartition(".")[2][:1].isupper()
 
     def fits(self, positional: int, keywords: set[str]) -> bool:
-        """Whether a call with so many positional arguments and these keywords is one that it takes."""
+        """Whether it takes a call with so many positional arguments and these keywords."""
         places = [each for each in self.takes if each.kind is Kind.PLAIN]
         return positional <= len(places) and keywords <= {each.name for each in self.takes}
 
@@ -118,7 +127,9 @@ def is_start(name: str) -> bool:
 
 
 def given_back(template: str) -> str:
-    """The template of a call that starts a tensor, so that it gives the tensor back: Paddle's give nothing.
+    """The template of a call that starts a tensor, so that it gives the tensor back.
+
+    Paddle's give nothing.
 
     >>> given_back("paddle.nn.initializer.Constant(0.0)({tensor})")
     '_started(paddle.nn.initializer.Constant(0.0), {tensor})'

@@ -1,4 +1,7 @@
-"""How a call is edited once it is known what it becomes: its name, its arguments, or the whole of it."""
+"""How a call is edited once it is known what it becomes.
+
+Its name, its arguments, or the whole of it.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,10 @@ _HOLE = re.compile(r"\{(\w+)\}")
 
 
 class Writer(ast.NodeVisitor):
-    """Notes the edits of calls. ``named`` are the places of names of PyTorch, ``spelled_out`` says that ``import paddle`` is needed."""
+    """Note the edits of calls.
+
+    ``named`` are the places of names of PyTorch, ``spelled_out`` says that ``import paddle`` is needed.
+    """
 
     def __init__(self, text: str, named: dict[tuple[int, int, int, int], str], paddle: Table) -> None:
         self.text, self.named, self.paddle = Text(text), named, paddle
@@ -86,7 +92,7 @@ class Writer(ast.NodeVisitor):
             self.visit(each.value if isinstance(each, ast.keyword) else each)
 
     def _callee(self, node: ast.Call, use: Use, made: Plan, opening: int, *, alone: bool) -> None:
-        """Write what is called: a function in place of a method, a method's or a function's new name."""
+        """Write what is called: a function in place of a method, or a new name."""
         text, func = self.text, node.func
         if made.function and isinstance(func, ast.Attribute):
             self.spelled_out = True
@@ -166,7 +172,10 @@ class Writer(ast.NodeVisitor):
         self.text.edit(self.text.start(node), self.text.end(node), lambda: self._filling(made, receiver, compound=compound))
 
     def hidden(self, template: str) -> str:
-        """Why the functions of a template cannot stand in the file: they would hide the program's own of the same names."""
+        """Why a template's functions cannot stand in the file, '' where they can.
+
+        They would hide the program's own of the same names.
+        """
         for name in sorted(needed(template)):
             if re.search(rf"(?<![\w.]){name}\b".encode(), self.text.content):
                 return f"the file has a {name} of its own, as the converted call needs one"
@@ -190,7 +199,7 @@ class Writer(ast.NodeVisitor):
         return written if isinstance(node, _ATOMIC) and not _bare(node, written, dotted=dotted) else f"({written})"
 
     def _filled(self, template: str, made: Plan) -> str:
-        """A template of one argument: the call's own arguments in place of their names, as they were written."""
+        """A template with the call's own arguments in place of their names, as written."""
         used = [made.bound.given[name] for name in _HOLE.findall(template) if name in made.bound.given]
         if any(isinstance(inner, _ONCE) for each in used for inner in ast.walk(each)):
             raise ByHand("an argument that is used twice is no plain expression")

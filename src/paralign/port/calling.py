@@ -86,7 +86,10 @@ class Calls:
     # expressions
 
     def value(self, node: ast.expr, *, quiet: bool = False) -> Value:
-        """What an expression stands for; callables of a framework that it names are noted unless ``quiet``."""
+        """What an expression stands for.
+
+        Callables of a framework that it names are noted unless ``quiet``.
+        """
         handle = getattr(self, f"_{type(node).__name__}", None)
         if handle is not None:
             found: Value = handle(node, quiet)
@@ -250,7 +253,10 @@ class Calls:
             self._registered(keyword.arg, keyword.value, node, [other for other in node.keywords if other is not keyword])
 
     def _special(self, node: ast.Call) -> Value:
-        """Calls of Python's own that name a callable: ``getattr``, ``partial``, ``super``, ``import_module``."""
+        """What a call of Python's own names: ``getattr``, ``partial``, ``super`` and the like.
+
+        ``import_module`` is another.
+        """
         name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
         if name == "partial" and node.args:
             return self._partial(node)
@@ -331,7 +337,10 @@ class Calls:
         return None
 
     def _is_elsewhere(self, node: ast.expr) -> bool:
-        """Whether an expression is a module or a name of another package: ``re.sub`` and ``math.erf`` are no methods of tensors."""
+        """Whether an expression is a module or a name of another package.
+
+        ``re.sub`` and ``math.erf`` are no methods of tensors.
+        """
         while isinstance(node, ast.Attribute):
             node = node.value
         return isinstance(node, ast.Name) and node.id in self.elsewhere
@@ -346,7 +355,10 @@ class Calls:
         return GUESSED_TENSOR if found == TENSOR and certainty is Certainty.GUESSED else found
 
     def _method_of_own(self, node: ast.Call, owner: Object | Super | Class, name: str) -> Value:
-        """A method of an object of the program: an attribute of its class, or what the class has from a framework's."""
+        """A method of an object of the program.
+
+        It is an attribute of its class, or what the class has from a framework's.
+        """
         made = owner if isinstance(owner, Class) else owner.of
         if isinstance(owner, Super):
             if any(name in one.methods for one in made.lineage()[1:]):
@@ -415,7 +427,7 @@ class Calls:
 
 
 def _attribute_of(of: Instance, name: str) -> Value:
-    """An attribute of an object of a framework: a form of a tensor, or the tensors that a context keeps."""
+    """An attribute of a framework's object: a form of a tensor, or a context's tensors."""
     if of.of == "torch.autograd.Function" and name == "saved_tensors":
         return GUESSED_TENSOR
     return of if of.of == "torch.Tensor" and name in _VIEWS else None

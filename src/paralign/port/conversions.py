@@ -1,4 +1,7 @@
-"""What is known beside the catalogue for a rewriting: the tables ``conversions*.toml``, and which arguments were ever executed."""
+"""What is known beside the catalogue for a rewriting.
+
+The tables ``conversions*.toml``, and which arguments were ever executed.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,9 @@ else:
 
 @dataclass(frozen=True)
 class Way:
-    """How one callable is written: a template, or the call under Paddle's name with the arguments that are listed.
+    """How one callable is written: a template, or the call under Paddle's name.
+
+    In the latter, arguments are listed.
 
     ``instead`` are templates for calls that give an argument, ``only`` values that arguments must have for the template to be right.
     ``sets`` are arguments that others are written for, and these. ``ignored`` are arguments that a template may leave out. ``told`` is a
@@ -147,7 +152,7 @@ def signature_of(name: str) -> Signature:
 
 @cache
 def executed(name: str) -> dict[str, tuple[object, ...]]:
-    """Arguments that the catalogue executes a callable with, and the values that they had there."""
+    """Arguments that the catalogue executes a callable with, and their values there."""
     found: dict[str, tuple[object, ...]] = {}
     for entry in entries_of(name):
         for argument, value in _of_example(entry).items():

@@ -1,4 +1,7 @@
-"""``convert code``: a file or a tree of PyTorch source becomes one of Paddle, with a ledger of every place."""
+"""``convert code``: PyTorch's source becomes Paddle's, with a ledger of every place.
+
+The source is a file or a tree.
+"""
 
 from __future__ import annotations
 
@@ -134,7 +137,10 @@ def _rewritten(converter: Converter, source: str, notebook: Notebook | None) -> 
 
 
 def _note_ipython(converter: Converter, notebook: Notebook) -> None:
-    """Note lines of IPython that name PyTorch: they stay as they are, and those that are Python behind their mark raise."""
+    """Note lines of IPython that name PyTorch.
+
+    They stay as they are, and those that are Python behind their mark raise.
+    """
     for at in notebook.ipython:
         line = notebook.line(at).strip()
         if not any(re.search(rf"\b{root}\b", line) for root in ROOTS):
@@ -175,7 +181,10 @@ def _coding(text: str) -> str:
 
 
 def _left(text: str) -> str:
-    """A name of PyTorch's packages that the new text still uses; SyntaxError where it does not parse."""
+    """A name of PyTorch's packages that the new text still uses.
+
+    SyntaxError where the text does not parse.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of escapes and comparisons in the user's source
         compile(text, "converted", "exec", dont_inherit=True)  # refuses what a parser alone takes: an argument given twice
@@ -186,7 +195,7 @@ def _left(text: str) -> str:
 
 
 def _with_import(tree: ast.Module, converter: Converter) -> str:
-    """The new text, with ``import paddle`` where names are spelled out and the module does not import it."""
+    """The new text, with ``import paddle`` where it is needed and not there."""
     plain = [node.lineno for node in tree.body if isinstance(node, ast.Import) and any(_plain_import(alias) for alias in node.names)]
     first = next((node for node in tree.body if not _before_imports(node)), None)
     begun = next((node for node in tree.body if not _before_imports(node) and not isinstance(node, ast.Import | ast.ImportFrom)), None)

@@ -1,4 +1,7 @@
-"""One program rewritten for Paddle, by the places of its tree: what is not known to be right raises there instead."""
+"""One program rewritten for Paddle, by the places of its tree.
+
+What is not known to be right raises there instead.
+"""
 
 from __future__ import annotations
 
@@ -277,7 +280,10 @@ class Converter(Unknowns):
         return True
 
     def _by_adapter(self, node: ast.Call, use: Use) -> bool:
-        """Call an adapter where the call itself cannot be written, such as one of ``*arguments``; False where none fits."""
+        """Call an adapter where the call itself cannot be written; False where none fits.
+
+        A call of ``*arguments`` is such.
+        """
         if use.form is not Form.CALL or self._not_handed_on(use) or place(node.func) not in self.named:
             return False
         adapter = self.adapter(use.name)
@@ -295,7 +301,10 @@ class Converter(Unknowns):
         return self.named.get(place(node.args[0] if use.form is Form.PARTIAL and node.args else node.func)) is not None
 
     def _by_variable(self, node: ast.Call, uses: list[Use]) -> None:
-        """A call through a variable, or its arguments given ahead: right where all that it may call may be handed on as values."""
+        """Judge a call through a variable, or with arguments given ahead.
+
+        It is right where all that it may call may be handed on as values.
+        """
         name = ", ".join(sorted({use.name for use in uses}))
         reasons = [reason for use in uses if (reason := self._not_handed_on(use))]
         if reasons:
@@ -376,7 +385,10 @@ class Converter(Unknowns):
             self.text.edit(self.text.end(node), self.text.end(node), ")", parent, closes=True)
 
     def _begun(self, node: ast.Call, use: Use) -> None:
-        """``super().__init__(…)`` of a class that is derived from an adapter: it takes PyTorch's arguments."""
+        """Note ``super().__init__(…)`` of a class derived from an adapter.
+
+        It takes PyTorch's arguments.
+        """
         reason = self._not_handed_on(replace(use, form=Form.CALL))
         if reason:
             raise ByHand(reason)
@@ -388,7 +400,10 @@ class Converter(Unknowns):
             raise ByHand("the object's type is a guess by its name")
 
     def _takes_statistics(self) -> bool:
-        """Whether a call is an argument of an optimizer or of clipping, which leave out what is not trained."""
+        """Whether a call is an argument of an optimizer or of clipping.
+
+        These leave out what is not trained.
+        """
         parent = self._parent()
         parent = self._parents[-3] if isinstance(parent, ast.keyword) else parent
         names = [use.name for use in self.uses.get(place(parent), [])] if isinstance(parent, ast.Call) else []
@@ -427,7 +442,10 @@ def _out_of(use: Use) -> ast.expr | None:
 
 
 def _hinted(node: ast.Call, use: Use) -> Use:
-    """A guessed method of a class that the object's name speaks for: ``optimizer.zero_grad()`` is not a layer's."""
+    """A guessed method of a class that the object's name speaks for.
+
+    ``optimizer.zero_grad()`` is not a layer's.
+    """
     owner = hinted_owner(node.func.value, node.func.attr) if isinstance(node.func, ast.Attribute) else None
     if use.certainty is Certainty.GUESSED and use.form is Form.METHOD and owner is not None:
         return replace(use, name=f"{owner}.{use.name.rpartition('.')[2]}")

@@ -1,4 +1,4 @@
-"""``port``: a project whose reference is the given source and whose candidate is its conversion, ready for ``paralign check``."""
+"""``port``: a project of the given source and its conversion, ready for a check."""
 
 from __future__ import annotations
 
@@ -52,7 +52,10 @@ class Model:
 
 @dataclass(frozen=True)
 class Draft:
-    """A project that was written, and what became of every place of the source; ``kept`` are files that the user has edited since."""
+    """A project that was written, and what became of every place of the source.
+
+    ``kept`` are files that the user has edited since.
+    """
 
     folder: Path
     ledger: Ledger
@@ -78,7 +81,9 @@ class Draft:
 
 
 def model_of(text: str) -> Model:
-    """Read ``module:Class``, ``module:build(classes=10)`` or ``module:Class(Config(width=4))``.
+    """Read ``module:Class``, or with arguments ``module:Class(Config(width=4))``.
+
+    ``module:build(classes=10)`` is read too.
 
     Raises:
         UsageError: it has another form.
@@ -109,7 +114,9 @@ def model_of(text: str) -> Model:
 
 
 def inputs_of(texts: Sequence[str]) -> str:
-    """The ``[inputs]`` of a project file for ``SHAPE``, ``NAME=SHAPE``, ``SHAPE:DTYPE`` and ``SHAPE:DTYPE:HIGH``.
+    """The ``[inputs]`` of a project file for ``SHAPE``, ``NAME=SHAPE`` and the like.
+
+    ``SHAPE:DTYPE`` and ``SHAPE:DTYPE:HIGH`` are the others.
 
     Raises:
         UsageError: another form, an unknown dtype, or some with names and some without.
@@ -196,7 +203,7 @@ def draft(
 
 
 def _leave_out_written(ledger: Ledger, made: Path, target: Path, port: Path) -> None:
-    """Drop places left by hand that no longer raise in a file of the user's: they have been written."""
+    """Drop places left by hand that no longer raise in a user's file: they are written."""
     home = port if port.is_dir() else port.parent
     texts: dict[str, str] = {}
     for name in kept_edits.edited(made, target):
@@ -219,7 +226,9 @@ def package_of(made: Draft) -> str:
 
 
 def rewrite_ledger(made: Draft) -> list[str]:
-    """Write the ledger and the list of what is left again, with what was noted since; the names of those that are not the user's.
+    """Write the ledger and the list of what is left again; gives the names written.
+
+    The user's own files are not written.
 
     Raises:
         WriteFailed: a file cannot be written.
@@ -255,7 +264,10 @@ def _modules(root: Path) -> list[str]:
 
 
 def _check_names(file: Path, built: Model) -> None:
-    """Refuse names that a module does not bind; what it takes by a star, or cannot be parsed, is not known."""
+    """Refuse names that a module does not bind.
+
+    What it takes by a star, or cannot be parsed, is not known.
+    """
     try:
         body = ast.parse(read(file).text).body
     except (SyntaxError, ValueError, RecursionError):

@@ -1,4 +1,7 @@
-"""Edits of a program's text by places: nested ones are rendered within the outer one, all else stays as it was written."""
+"""Edits of a program's text by places.
+
+Nested ones are rendered within the outer one, all else stays as it was written.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ _BRACKET_AFTER = re.compile(rb"\s*\)")
 
 @dataclass(frozen=True)
 class Edit:
-    """Bytes from ``start`` to ``end`` become ``text``, or what it gives when the edits within are known.
+    """Bytes from ``start`` to ``end`` that become ``text``.
+
+    Where it is a function, what that gives when the edits within are known.
 
     ``span`` is the node that the edit belongs to: it is left out where only a part of that node is rendered. ``closes`` says of an
     insertion that it ends a node.
@@ -32,7 +37,10 @@ class Edit:
 
     @property
     def order(self) -> tuple[int, int, int]:
-        """Ends of nodes before beginnings, insertions before replacements; of these the outermost first."""
+        """Ends of nodes before beginnings, insertions before replacements.
+
+        Of these the outermost come first.
+        """
         size = self.span[1] - self.span[0]
         if self.start < self.end:
             return self.start, 2, -size
@@ -40,7 +48,10 @@ class Edit:
 
 
 class Text:
-    """A program's bytes, and the edits of it; places are those of ``ast``: lines from 1, columns in bytes of UTF-8."""
+    """A program's bytes, and the edits of it.
+
+    Places are those of ``ast``: lines from 1, columns in bytes of UTF-8.
+    """
 
     def __init__(self, text: str) -> None:
         self.content = text.encode("utf-8", errors="surrogatepass")
@@ -58,7 +69,10 @@ class Text:
         return self._lines[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
 
     def outer(self, node: ast.expr | ast.stmt | ast.keyword, least: int) -> tuple[int, int]:
-        """A node's first byte and the byte after it, with the brackets around it that begin at ``least`` or later."""
+        """A node's bounds in bytes, with the brackets around it.
+
+        Brackets count that begin at ``least`` or later.
+        """
         start, end = self.start(node), self.end(node)
         while True:
             before, after = _BRACKET_BEFORE.search(self.content, least, start), _BRACKET_AFTER.match(self.content, end)
@@ -75,7 +89,10 @@ class Text:
         return self.content[self.start(node) : self.end(node)].decode("utf-8", errors="surrogatepass")
 
     def edit(self, start: int, end: int, text: str | Callable[[], str], of: ast.expr | None = None, *, closes: bool = False) -> None:
-        """Note an edit; ``of`` is the node that it belongs to, where that is more than what is replaced."""
+        """Note an edit.
+
+        ``of`` is the node that it belongs to, where that is more than what is replaced.
+        """
         span = (start, end) if of is None else (self.start(of), self.end(of))
         self.edits.append(Edit(start, end, text, span, closes))
 

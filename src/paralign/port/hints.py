@@ -1,4 +1,4 @@
-"""What the catalogue knows of the two lines at which a check saw the sides part: the equivalent by name."""
+"""What the catalogue knows of the two lines at which a check saw the sides part."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ _MOST = 2
 
 
 def add(result: CheckResult) -> None:
-    """Add to every diverged stage what is known of the calls on its lines; suspected, as nothing was tried.
+    """Add what is known of the calls on a diverged stage's lines, as suspected.
+
+    Nothing was tried.
 
     Not where a cause is proven, or another axis was seen: what else could differ on its lines would only stand beside it.
     """
@@ -32,7 +34,7 @@ def add(result: CheckResult) -> None:
 
 
 def hints(divergence: Divergence) -> list[Finding]:
-    """What the catalogue knows of a divergence: pairs of calls, one on each side's line, that are known to differ."""
+    """Pairs of calls, one on each side's line, that the catalogue knows to differ."""
     reference, candidate = _rows(divergence.reference), _rows(divergence.candidate)
     known = [entry for row in reference for entry in entries_of(row.name) if entry.scope is Scope.CALL]
     suspected = [note.entry for row in candidate for note in row.notes if note.entry]
@@ -54,12 +56,15 @@ def _composition(row: Row) -> Finding:
 
 
 def _is_followed(row: Row, candidate: Point | None) -> bool:
-    """Whether the candidate is already written as the advice for a call without counterpart has it."""
+    """Whether the candidate already follows the advice for a call without counterpart."""
     return candidate is not None and candidate.op.isidentifier() and candidate.op in re.findall(r"\w+", _composition(row).fix)
 
 
 def _rows(point: Point | None) -> list[Row]:
-    """Calls of a framework on a point's line; where the point is an object, those that make one of its class: it is what ran."""
+    """Calls of a framework on a point's line.
+
+    Where the point is an object, those that make one of its class: it is what ran.
+    """
     place = None if point is None else SourceLine.of(point.source)
     if point is None or place is None or not Path(place.file).is_file():
         return []

@@ -16,7 +16,10 @@ _ALIKE = {"einops.layers.torch": "einops.layers.paddle"}
 
 
 def import_rewritten(node: ast.Import) -> str:
-    """``import torch.nn as nn, os`` as ``import paddle.nn as nn, os``; what has no counterpart goes."""
+    """Write ``import torch.nn as nn, os`` as ``import paddle.nn as nn, os``.
+
+    What has no counterpart goes.
+    """
     parts: list[str] = []
     for alias in node.names:
         if alias.name.partition(".")[0] not in _ROOTS:
@@ -28,7 +31,10 @@ def import_rewritten(node: ast.Import) -> str:
 
 
 def from_rewritten(node: ast.ImportFrom) -> str:
-    """``from torch import nn`` as ``from paddle import nn``; names of callables go: their uses are spelled out."""
+    """Write ``from torch import nn`` as ``from paddle import nn``.
+
+    Names of callables go: their uses are spelled out.
+    """
     parts: list[str] = []
     for alias in node.names:
         ours = conversions().modules.get(f"{node.module}.{alias.name}", "")
@@ -42,6 +48,6 @@ def from_rewritten(node: ast.ImportFrom) -> str:
 
 
 def alike(node: ast.ImportFrom) -> tuple[str, str]:
-    """The module of an import that another one stands for in Paddle, and that one; two empty texts of others."""
+    """The module of an import and the one that stands for it in Paddle; else empty texts."""
     module = "" if node.level else node.module or ""
     return (module, _ALIKE[module]) if module in _ALIKE else ("", "")

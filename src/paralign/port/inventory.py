@@ -56,7 +56,10 @@ class Basis(Enum):
 
 @dataclass(frozen=True)
 class Note:
-    """One thing to know of a call: its status, what it is, what to write, and the catalogue's entry it comes from."""
+    """One thing to know of a call: its status, what it is, what to write.
+
+    And the catalogue's entry it comes from.
+    """
 
     status: Status
     text: str
@@ -66,7 +69,10 @@ class Note:
 
 @dataclass
 class Row:
-    """One use of a callable. ``line`` is within the notebook's ``cell`` where there is one; columns count from 1."""
+    """One use of a callable.
+
+    ``line`` is within the notebook's ``cell`` where there is one; columns count from 1.
+    """
 
     path: str
     line: int

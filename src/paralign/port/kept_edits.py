@@ -1,4 +1,6 @@
-"""A port that is made again in its own folder: what the user has edited since stays as it is, and is named.
+"""A port that is made again in its own folder.
+
+What the user has edited since stays as it is, and is named.
 
 ``port.json`` holds a hash of every file as it was written. A file that has it still is ours to replace; any other is the user's.
 """
@@ -137,7 +139,7 @@ def record_again(target: Path, names: list[str]) -> None:
 
 
 def _is_ours(target: Path, name: str, known: dict[str, str], content: bytes) -> bool:
-    """Whether a file may be written: it is not there, or is as it was written, and no link leads elsewhere."""
+    """Whether a file may be written: it is missing, or as it was written, and no link."""
     path = target / name
     if path.is_symlink() or not path.parent.resolve().is_relative_to(target.resolve()) or path.is_dir():
         return False

@@ -1,4 +1,4 @@
-"""What became of every use of PyTorch in a conversion: the ledger, as rows, JSON and a table."""
+"""The ledger of a conversion: what became of every use, as rows, JSON and a table."""
 
 from __future__ import annotations
 
@@ -105,7 +105,10 @@ class Ledger:
         return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
 
     def lines(self) -> list[str]:
-        """The ledger as it is printed: counts, files that were refused, what is left by hand, and what holds under a condition."""
+        """The ledger as it is printed.
+
+        Counts, files that were refused, what is left by hand, and what holds under a condition.
+        """
         found = [f"{number:5d} {fate.value:10s} {MEANINGS[fate]}" for fate, number in self.counts().items()]
         found += [f"refused {each.path}: {each.problem}" for each in self.files if each.fate is FileFate.REFUSED]
         for fate in (Fate.BY_HAND, Fate.CONDITION, Fate.UNTOUCHED):

@@ -70,7 +70,10 @@ class LineFact:
 
 @dataclass(frozen=True)
 class Ran:
-    """Lines of the original that ran, by the ledger's paths: in the forward pass, and while the model was built."""
+    """Lines of the original that ran in the forward pass, and during construction.
+
+    Files are named by the ledger's paths.
+    """
 
     passed: Mapping[str, frozenset[int]] = field(default_factory=dict)
     built: Mapping[str, frozenset[int]] = field(default_factory=dict)
@@ -138,12 +141,18 @@ class _Layout:
                 self._chosen += _parts(node)
 
     def lines_of(self, line: int) -> frozenset[int]:
-        """The lines that run when a line's statement does; none of a class's header and of statements that only define."""
+        """The lines that run when a line's statement does.
+
+        None of a class's header and of statements that only define.
+        """
         around = [each for each in self._statements if each[0] <= line <= each[1]]
         return max(around, key=lambda each: (each[0], -each[1]))[2] if around else frozenset()
 
     def is_chosen(self, line: int, column: int) -> bool:
-        """Whether a place, its column from 1 on, stands in a part of an expression that may be left out."""
+        """Whether a place stands in a part of an expression that may be left out.
+
+        Its column counts from 1.
+        """
         return any(
             (each.lineno, each.col_offset) <= (line, column - 1) < (each.end_lineno or each.lineno, each.end_col_offset or 0)
             for each in self._chosen
@@ -151,7 +160,10 @@ class _Layout:
 
 
 def _own_lines(node: ast.stmt) -> frozenset[int]:
-    """The lines of a statement without those of statements within; of a function's header, its body's; none of a class's."""
+    """The lines of a statement without those of statements within.
+
+    Of a function's header, its body's; none of a class's.
+    """
     if isinstance(node, ast.ClassDef):
         return frozenset()
     if isinstance(node, _FUNCTIONS):

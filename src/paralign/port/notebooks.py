@@ -1,4 +1,7 @@
-"""A notebook's code cells as one program that is converted, and the cells of the port: their order, the text and IPython's lines stay."""
+"""A notebook's code cells as one program, and the cells of the port.
+
+Their order, the text and IPython's lines stay.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,7 @@ class Notebook:
         return self._lines[at]
 
     def written(self, program: str) -> str:
-        """The notebook with a converted program in its cells; what PyTorch has printed is left out.
+        """The notebook with a converted program in its cells, without PyTorch's prints.
 
         Raises:
             ValueError: the program no longer falls into the cells.

@@ -1,4 +1,4 @@
-"""What every expression of a program stands for, kept by its place: what a rewriting of the text asks."""
+"""What every expression of a program stands for, by its place, for a rewriting."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ def place(node: ast.expr) -> Place:
 
 @dataclass
 class Observed(Outcome):
-    """An outcome, and what expressions stand for; ``named`` are those that spell the name of a callable or module out."""
+    """An outcome, and what expressions stand for.
+
+    ``named`` are those that spell the name of a callable or module out.
+    """
 
     values: dict[Place, Value] = field(default_factory=dict)
     named: dict[Place, str] = field(default_factory=dict)
@@ -68,7 +71,10 @@ class Observer(Reader):
         return super()._method(node, func, owner)
 
     def _spelled(self, node: ast.expr) -> bool:
-        """Whether the expression is an imported name, or an attribute of one: no variable that holds a callable."""
+        """Whether the expression is an imported name, or an attribute of one.
+
+        No variable that holds a callable is.
+        """
         while isinstance(node, ast.Attribute):
             node = node.value
         return isinstance(node, ast.Name) and node.id in self.imported

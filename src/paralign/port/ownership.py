@@ -1,4 +1,7 @@
-"""What calls of PyTorch return, and whose methods a name can be: enough to tell tensors from other objects."""
+"""What calls of PyTorch return, and whose methods a name can be.
+
+That is enough to tell tensors from other objects.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,10 @@ _OWNERS = ("torch.Tensor", "torch.nn.Module", "torch.optim.Optimizer", "torch.op
 
 @cache
 def guessed_owner(method: str) -> str | None:
-    """The class of PyTorch that a method of an unknown object must belong to; None where other objects have it too."""
+    """The class of PyTorch that an unknown object's method must belong to.
+
+    None where other objects have it too.
+    """
     if method in _COMMON or method.startswith("_"):
         return None
     table = stored("torch")

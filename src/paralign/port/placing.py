@@ -1,4 +1,7 @@
-"""Places of a program's tree: what is noted of them, and uses of tensors and layers that mean something else in Paddle."""
+"""Places of a program's tree, and what is noted of them.
+
+Uses of tensors and layers that mean something else in Paddle are among them.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,10 @@ OWN_START = "a function of the program starts it: right where it treats all elem
 
 
 class Placer(Writer):
-    """Keeps a ledger of places beside the edits; ``uses`` are the callables that expressions use."""
+    """Keep a ledger of places beside the edits.
+
+    ``uses`` are the callables that expressions use.
+    """
 
     def __init__(self, path: str, text: str, seen: Observed, paddle: Table, file: SourceText | None = None) -> None:
         aliases = conversions().aliases
@@ -110,7 +116,10 @@ class Placer(Writer):
         self.generic_visit(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> None:  # noqa: N802 - as above
-        """Let a tensor lie in order before an index behind its first axis: Paddle reads other elements of a view."""
+        """Let a tensor lie in order before an index behind its first axis.
+
+        Paddle reads other elements of a view.
+        """
         if isinstance(node.ctx, ast.Load) and _indexed_behind(node.slice) and self.seen.imported:
             known = self._is_tensor(node.value)
             if known or (self.seen.values.get(place(node.value)) is None and not self._annotation):
@@ -159,7 +168,10 @@ class Placer(Writer):
                 self.text.edit(self.text.end(node) - len(node.attr.encode()), self.text.end(node), attributes[node.attr], node)
 
     def _of_any_layer(self, node: ast.Attribute) -> None:
-        """Ask an object that may be a layer for an attribute by both names; what is no call of it stays as it is."""
+        """Ask an object that may be a layer for an attribute by both names.
+
+        What is no call of it stays as it is.
+        """
         plain = node.value.id if isinstance(node.value, ast.Name) else ""
         if plain in ("self", "cls") or self.hidden("_attribute(") or getattr(self._parent(), "func", None) is node:
             return
@@ -170,7 +182,7 @@ class Placer(Writer):
         self.note(node, f"torch.nn.Module.{node.attr}", Fate.REWRITTEN, "the attribute of a layer has another name in Paddle")
 
     def _is_linear(self, node: ast.Attribute) -> bool:
-        """Whether this is the weight of a Linear, read as a value: no target, and nothing that changes it."""
+        """Whether this is a Linear's weight, read as a value and not changed."""
         owner = self.seen.values.get(place(node.value))
         parent = self._parent()
         call = parent if isinstance(parent, ast.Call) else self._parents[-3] if isinstance(parent, ast.keyword) else None
@@ -185,7 +197,10 @@ class Placer(Writer):
         self.note(node, "torch.nn.Linear.weight", Fate.CONDITION if own else Fate.REWRITTEN, text + (condition if own else ""))
 
     def _is_own_start(self, node: ast.Attribute) -> bool:
-        """Whether a function of the program that works in place, by its name, is given this weight first."""
+        """Whether an in-place function of the program is given this weight first.
+
+        Its name tells that it works in place.
+        """
         parent = self._parent()
         if not isinstance(parent, ast.Call) or not parent.args or parent.args[0] is not node or self.uses.get(place(parent)):
             return False
@@ -199,7 +214,10 @@ class Placer(Writer):
         return any(name.startswith("torch.nn.init.") for name in names)
 
     def _is_layout_free(self) -> bool:
-        """Whether what is asked of this weight does not depend on its layout: ``weight.dtype``, ``weight.data.normal_()``."""
+        """Whether what is asked of this weight does not depend on its layout.
+
+        ``weight.dtype``, ``weight.data.normal_()``.
+        """
         chain = self._parents
         at = len(chain) - 2
         if at >= 0 and isinstance(chain[at], ast.Attribute) and getattr(chain[at], "attr", "") == "data":
@@ -213,7 +231,10 @@ class Placer(Writer):
         return last.attr in (_ALIKE if called else _LAYOUT_FREE)
 
     def _is_whole(self, node: ast.expr) -> bool:
-        """Whether an expression is a tensor of its own: a name, an attribute that is no view, or a tensor that was just made."""
+        """Whether an expression is a tensor of its own.
+
+        A name, an attribute that is no view, or a tensor that was just made.
+        """
         if isinstance(node, ast.Call):
             names = [use.name for use in self.uses.get(place(node), [])]
             return bool(names) and all(name in _FRESH or name in self._inplace_of(node) for name in names)
@@ -244,7 +265,7 @@ class Placer(Writer):
         self.text.edit(start, end, lambda: f"{self.text.within(target)} = {self.text.within(argument) if argument else written}")
 
     def _assigned(self, call: ast.Call) -> str | None:
-        """What a part of a tensor is given by a statement such as ``x[i].fill_(0)``; None for other calls."""
+        """What a part of a tensor is given by a statement such as ``x[i].fill_(0)``, else None."""
         func = call.func
         if not isinstance(func, ast.Attribute) or call.keywords:
             return None
@@ -262,7 +283,7 @@ def _is_named_layer(owner: Value) -> bool:
 
 
 def _indexed_behind(index: ast.expr) -> bool:
-    """Whether something that may be a tensor or a list of numbers stands behind the first place of an index."""
+    """Whether a possible tensor or list stands behind the first place of an index."""
     behind = index.elts[1:] if isinstance(index, ast.Tuple) and _is_sliced(index) else []
     return any(not isinstance(each, ast.Slice | ast.Constant | ast.UnaryOp) for each in behind)
 

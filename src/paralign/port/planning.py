@@ -1,4 +1,7 @@
-"""What a call is written as in Paddle: decided by the catalogue and the table of conversions, or refused with the reason."""
+"""What a call is written as in Paddle, or the reason why it is refused.
+
+The catalogue and the table of conversions decide.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,10 @@ class ByHand(Exception):
 
 
 class Different(ByHand):
-    """The source shows that this very call gives something else in Paddle: no other way of calling it helps."""
+    """The source shows that this very call gives something else in Paddle.
+
+    No other way of calling it helps.
+    """
 
 
 @dataclass
@@ -129,7 +135,7 @@ def _chosen(use: Use, bound: Bound, way: Way | None) -> Way | None:
 
 
 def _whole(bound: Bound) -> bool:
-    """Whether an optimizer is given ``model.parameters()``, and no groups or other forms of parameters."""
+    """Whether an optimizer is given ``model.parameters()`` and no other form."""
     given = bound.given.get("params")
     return isinstance(given, ast.Call) and getattr(given.func, "attr", "") == "parameters"
 
@@ -145,7 +151,7 @@ _DATA = (ast.List, ast.Tuple, ast.ListComp, ast.BinOp)
 
 
 def _filled(use: Use) -> Plan:
-    """``torch.FloatTensor(2, 3)``, whose elements are not set, and ``torch.FloatTensor([1, 2])``.
+    """Plan ``torch.FloatTensor(2, 3)``, which sets no elements, or one of a list.
 
     Raises:
         ByHand: it may be either, or its arguments are not shown.
@@ -176,7 +182,9 @@ _DTYPES = frozenset({"dtype", "float", "float16", "float32", "float64", "double"
 
 
 def _moved(use: Use) -> Plan:
-    """``x.to(device, dtype)`` in its forms; whether the copy is awaited chooses nothing of the result.
+    """Plan ``x.to(device, dtype)`` in its forms.
+
+    Whether the copy is awaited chooses nothing of the result.
 
     Raises:
         ByHand: its arguments are not shown, or a copy is asked for.
@@ -357,7 +365,7 @@ def _arguments(use: Use, made: Plan, paddle: Table, way: Way | None) -> None:
 
 
 def _defaults(use: Use, made: Plan, ours: Signature, mapped: dict[str, str]) -> None:
-    """Write defaults that differ by the signatures, but those that the catalogue's entries speak of."""
+    """Write defaults that differ, but those that the catalogue's entries speak of."""
     spoken = {name for entry in entries_of(use.name) for name in (*entry.fix.set, *entry.fix.drop, *entry.arguments)}
     for each in made.bound.signature.parameters:
         target = paddle_argument(each.name, mapped, ours)
@@ -395,7 +403,7 @@ _TURNED = frozenset({"track_running_stats", "batch_first", "bidirectional", "cou
 
 
 def _goes_unsaid(use: Use, name: str, node: ast.expr, made: Plan, way: Way | None, *, taken: bool) -> bool:
-    """Whether an argument is given what it has without being given, and Paddle's call is better written without it.
+    """Whether an argument has its default, and Paddle's call is better without it.
 
     Raises:
         ByHand: it has another value, and means something else in Paddle.
@@ -408,7 +416,10 @@ def _goes_unsaid(use: Use, name: str, node: ast.expr, made: Plan, way: Way | Non
 
 
 def _is_taken(name: str, target: str | None, ours: Signature) -> bool:
-    """Whether Paddle's callable takes an argument; of one whose signature is not known that is not asked."""
+    """Whether Paddle's callable takes an argument.
+
+    One whose signature is not known is taken to.
+    """
     return not ours.known or ours.gathers or any(each in ours.names or each in ours.accepts for each in (name, target or name))
 
 

@@ -1,4 +1,7 @@
-"""Pooling with ``ceil_mode``: PyTorch leaves out a last window that begins in the padding, Paddle does not."""
+"""Pooling with ``ceil_mode``, where last windows may begin in the padding.
+
+PyTorch leaves these out, Paddle does not.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ TOLD = "With ceil_mode PyTorch leaves out a last window that begins in the paddi
 
 
 def last_window(name: str, bound: Bound) -> bool | None:
-    """Whether a call may have a last window that begins in the padding; None where the source does not show it.
+    """Whether a call may have a last window that begins in the padding.
+
+    None where the source does not show it.
 
     Such a window needs a stride above ``kernel_size - padding``, on any axis.
     """

@@ -1,4 +1,6 @@
-"""``--prove``: each class and function of a converted tree held against its original, on what the original's forward pass hands to it.
+"""``--prove``: each converted class and function held against its original.
+
+They are given what the original's forward pass hands to it.
 
 Both models run once in float64, with the same weights and inputs, and every call of a layer is recorded. A class is proven where each of
 its calls had the original's inputs and gave the original's outputs. A function of a module's top level is called by itself with what the
@@ -65,7 +67,7 @@ class _Defined:
 
 
 def prove(context: Context, ledger: Ledger, sources: Mapping[str, str], package: str = "") -> Proven:
-    """Hold every class and function of the source against its conversion, and tell what is known of every line.
+    """Hold every class and function against its conversion; tell of every line.
 
     Args:
         context: both sides of the project, described, with inputs.
@@ -123,7 +125,10 @@ class _Alone:
 
 
 def _by_themselves(context: Context, names: list[str], modules: dict[str, str], values: dict[str, Capture]) -> _Alone:
-    """Calls of functions made again by themselves; ``modules``: module -> path, of those whose lines are watched."""
+    """Record calls of functions made again by themselves.
+
+    ``modules``: module -> path, of those whose lines are watched.
+    """
     order = Functions(names, modules=sorted(modules))
     try:
         reference = context.reference.record("functions", order, values)
@@ -166,7 +171,7 @@ def _notes(each: _Defined, ledger: Ledger, fate: Fate) -> tuple[str, ...]:
 
 
 def _causes(each: _Defined, ledger: Ledger) -> tuple[str, ...]:
-    """What the ledger and the catalogue say of lines that are converted, and may differ all the same."""
+    """What ledger and catalogue say of converted lines that may differ all the same."""
     found: dict[str, None] = {}
     for place in ledger.places:
         if place.path != each.path or not each.line <= place.line <= each.end:
@@ -180,7 +185,10 @@ def _causes(each: _Defined, ledger: Ledger) -> tuple[str, ...]:
 
 @dataclass
 class _Seen:
-    """Calls of the layers of one class, or of one function; ``closed``: why one of these cannot be made again."""
+    """Calls of the layers of one class, or of one function.
+
+    ``closed``: why one of these cannot be made again.
+    """
 
     calls: int = 0
     error: float = 0.0
@@ -251,7 +259,7 @@ def _calls(capture: Capture) -> dict[tuple[str, int], list[Record]]:
 
 
 def _apart(ours: list[Record], theirs: list[Record], reference: Capture, candidate: Capture, seen: _Seen) -> str:
-    """Why one call is not the original's; empty where it is. Notes how far its outputs are apart."""
+    """Why one call is not the original's, '' where it is; notes how far outputs are apart."""
     for role in ("input", "output"):
         first, second = ([each for each in records if each.role == role] for records in (ours, theirs))
         if len(first) != len(second):
@@ -267,7 +275,10 @@ def _apart(ours: list[Record], theirs: list[Record], reference: Capture, candida
 
 
 def _distance(reference: Capture, one: Record, candidate: Capture, other: Record) -> float:
-    """The relative L2 distance of two outputs; 0 for equal ones, infinite where one has other NaN or infinities."""
+    """The relative L2 distance of two outputs.
+
+    0 for equal ones, infinite where one has other NaN or infinities.
+    """
     first, second = widen(reference.value(one)), widen(candidate.value(other))
     if np.array_equal(first, second, equal_nan=first.dtype.kind in "fc"):
         return 0.0

@@ -1,4 +1,7 @@
-"""Names of PyTorch that are no calls: constants, classes that are handed on, and what stands in formatted strings."""
+"""Names of PyTorch that are no calls.
+
+Constants, classes that are handed on, and what stands in formatted strings.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,20 @@ if TYPE_CHECKING:
 
 
 class Referrer(Settings):
-    """Rewrites references; ``adapters`` are the functions and classes that the file gets for those that are handed on."""
+    """Rewrite references.
+
+    ``adapters`` are the functions and classes that the file gets for those that are handed on.
+    """
 
     def __init__(self, path: str, text: str, seen: Observed, paddle: Table, file: SourceText | None = None) -> None:
         super().__init__(path, text, seen, paddle, file)
         self.adapters: dict[str, tuple[str, Adapter]] = {}
 
     def adapter(self, name: str) -> tuple[str, Adapter] | None:
-        """The adapter of a callable and its name in this file, which it is defined in from then on; None where none can be written."""
+        """The adapter of a callable and its name in this file; None where there can be none.
+
+        It is defined in the file from then on.
+        """
         if name not in self.adapters:
             made = adapter_of(name, self.paddle)
             if made is None or self.hidden(made.made.template):
@@ -44,7 +53,10 @@ class Referrer(Settings):
         return self.adapters[name]
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:  # noqa: N802 - as above
-        """Rewrite within a formatted string where its parts are where they are said to be: before Python 3.12 they may not be."""
+        """Rewrite within a formatted string where its parts are where they are said to be.
+
+        Before Python 3.12 they may not be.
+        """
         inner = [name for each in ast.walk(node) if isinstance(each, ast.expr) and (name := self.named.get(place(each)))]
         inner += [use.name for each in ast.walk(node) if isinstance(each, ast.Call) for use in self.uses.get(place(each), [])]
         if not inner:
@@ -97,7 +109,10 @@ class Referrer(Settings):
         return True
 
     def _is_kept(self, node: ast.expr) -> bool:
-        """Whether a callable is kept for later in a dictionary: it need not raise before it is called."""
+        """Whether a callable is kept for later in a dictionary.
+
+        It need not raise before it is called.
+        """
         parent = self._parent()
         if isinstance(parent, ast.Dict):
             return any(node is each for each in parent.values)
@@ -111,13 +126,19 @@ class Referrer(Settings):
         self.text.edit(self.text.start(node), self.text.end(node), f"_not_converted({said})")
 
     def _is_kind(self) -> bool:
-        """Whether a name is asked for as a class: an argument of ``isinstance``, alone or in a tuple."""
+        """Whether a name is asked for as a class, as an argument of ``isinstance``.
+
+        Alone or in a tuple.
+        """
         parents = [each for each in self._parents[:-1] if not isinstance(each, ast.Tuple | ast.BinOp)]
         last = parents[-1] if parents else None
         return isinstance(last, ast.Call) and getattr(last.func, "id", "") in ("isinstance", "issubclass")
 
     def visit_Compare(self, node: ast.Compare) -> None:  # noqa: N802 - as above
-        """``type(m) is nn.Linear``: a class that stands in the file for one of Paddle's is that one."""
+        """Rewrite ``type(m) is nn.Linear``.
+
+        A class that stands in the file for one of Paddle's is that one.
+        """
         asked = [inner for each in node.comparators for inner in ast.walk(each) if isinstance(inner, ast.Name | ast.Attribute)]
         if _is_type(node.left) and any(place(each) in self.named for each in asked) and not self.hidden("_class_of("):
             self.needs("_class_of(")
@@ -131,7 +152,10 @@ class Referrer(Settings):
         return isinstance(last, ast.Compare) and _is_type(last.left) and "_class_of" in self.helpers
 
     def _is_compared(self, node: ast.expr) -> bool:
-        """Whether a callable is told from others by itself: an adapter is not the class that objects are made of elsewhere."""
+        """Whether a callable is told from others by itself.
+
+        An adapter is not the class that objects are made of elsewhere.
+        """
         parents = [each for each in self._parents[:-1] if not isinstance(each, ast.Tuple | ast.List | ast.Set)]
         last = parents[-1] if parents else None
         return isinstance(last, ast.Compare) or (isinstance(last, ast.Dict) and any(node is each for each in last.keys))

@@ -32,14 +32,17 @@ _HOMES = ("torch.nn", "torch.optim", "torch.optim.lr_scheduler", "torchvision.tr
 
 @cache
 def dotted(text: str) -> str:
-    """The callable that a string names in full, such as ``torch.nn.ReLU``; empty for other strings."""
+    """The callable that a string names in full, such as ``torch.nn.ReLU``.
+
+    Empty for other strings.
+    """
     root, dot, _ = text.partition(".")
     return text if dot and root in ("torch", "torchvision", "torchaudio") and text in stored(root) else ""
 
 
 @cache
 def by_name(key: str, text: object) -> str:
-    """The callable that an entry of a configuration names, such as ``type: "Conv2d"``; empty for other entries."""
+    """The callable that a configuration's entry names, such as ``type: "Conv2d"``; else ''."""
     if key not in _KEYS or not isinstance(text, str) or not text[:1].isupper() or not text.isidentifier():
         return ""
     names = (f"{home}.{text}" for home in _HOMES)

@@ -1,4 +1,7 @@
-"""Callables that Paddle lacks, as requests: what each is, where it is used, and a program that PyTorch has run."""
+"""Callables that Paddle lacks, as requests.
+
+What each is, where it is used, and a program that PyTorch has run.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ class Request:
 
 
 def of_inventory(inventory: Inventory, python: str | None = None, *, run_programs: bool = True) -> list[Request]:
-    """A request for each callable of PyTorch that a program uses and Paddle lacks, the most used first.
+    """A request for each callable used that Paddle lacks, the most used first.
 
     Args:
         inventory: the calls of the program.
@@ -120,7 +123,10 @@ def run(requests: Sequence[Request], python: str | None) -> None:
 
 
 def _asked(requests: Sequence[Request], python: str) -> list[dict[str, str]]:
-    """What ``worker/specimen.py`` answers, in a folder of its own that is removed with whatever the calls write."""
+    """What ``worker/specimen.py`` answers, run in a folder that is removed afterwards.
+
+    Whatever the calls write goes with it.
+    """
     from paralign import worker
 
     script = Path(next(iter(worker.__path__))) / "specimen.py"

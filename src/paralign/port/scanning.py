@@ -92,7 +92,10 @@ def ask(python: str) -> tuple[Table, str]:
 
 
 class Program:
-    """The files of one scan: modules that import one another are read once, each by the names that it gives others."""
+    """The files of one scan.
+
+    Modules that import one another are read once, each by the names that it gives others.
+    """
 
     def __init__(self, files: Sequence[Path], reader: type[Reader] = Reader) -> None:
         self._reader = reader
@@ -125,7 +128,7 @@ class Program:
         self._found[path] = (Text(text.path), Outcome(names=outcome.names), problem)
 
     def exports(self, path: Path, module: str, level: int) -> dict[str, Value] | None:
-        """Names that a module of the program offers to a file that imports it; None where it is none of the program."""
+        """Names that a module of the program offers to a file; None if it is none of it."""
         target = self._module(path, module, level)
         if target is None:
             return None

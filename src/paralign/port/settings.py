@@ -1,4 +1,7 @@
-"""What stands around a model: settings that are assigned, ranks that a launcher tells, groups of an optimizer, a context's tensors."""
+"""What stands around a model.
+
+Settings that are assigned, a launcher's ranks, groups of an optimizer, a context's tensors.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ class Settings(Placer):
     """Rewrites attributes and assignments that are no calls."""
 
     def setting(self, node: ast.Assign) -> bool:
-        """Rewrite ``torch.backends.cudnn.benchmark = True`` as a flag of Paddle's; False where it is no such assignment."""
+        """Rewrite a setting of ``torch.backends`` as a flag of Paddle's; False without one."""
         target = node.targets[0]
         if len(node.targets) > 1 or not isinstance(target, ast.Attribute):
             return False
@@ -40,7 +43,10 @@ class Settings(Placer):
         return True
 
     def layer_setting(self, node: ast.Assign) -> bool:
-        """Write ``bn.eps = 1e-3``, of what may be a layer, by both names; False where it is no such assignment."""
+        """Write ``bn.eps = 1e-3`` by both names; False where it is no such assignment.
+
+        ``bn`` is what may be a layer.
+        """
         target = node.targets[0]
         if len(node.targets) > 1 or not isinstance(target, ast.Attribute) or not self.seen.imported or self.hidden("_set_of_layer("):
             return False
@@ -57,7 +63,10 @@ class Settings(Placer):
         return True
 
     def around(self, node: ast.Attribute) -> bool:
-        """Rewrite an attribute of an optimizer, a context or a wrapped model; False where it is none."""
+        """Rewrite an attribute of an optimizer, a context or a wrapped model.
+
+        False where it is none.
+        """
         owner = self.seen.values.get(place(node.value))
         if not isinstance(node.ctx, ast.Load) or not self.seen.imported:
             return False
@@ -75,7 +84,10 @@ class Settings(Placer):
         return False
 
     def _saved(self, node: ast.Attribute, owner: Value) -> bool:
-        """Rewrite the tensors that a context keeps; of an object that is not known they are left, and that is noted."""
+        """Rewrite the tensors that a context keeps.
+
+        Those of an object that is not known are left, and that is noted.
+        """
         if owner == Instance(_FUNCTION):
             self._attribute(node, f"{_FUNCTION}.saved_tensors", "{self}.saved_tensor()", "a method in Paddle")
             return True
@@ -95,7 +107,7 @@ class Settings(Placer):
         self.note(node, name, Fate.REWRITTEN, text)
 
     def visit_Constant(self, node: ast.Constant) -> None:  # noqa: N802 - named as ast names it
-        """Write the name of a variable of the environment by which a launcher tells a process its rank."""
+        """Write the environment's variable that tells a process its rank."""
         ours = conversions().ranks.get(node.value) if isinstance(node.value, str) else None
         if ours is None or not self.seen.imported or not self._is_asked():
             return
@@ -103,7 +115,10 @@ class Settings(Placer):
         self.note(node, f"os.environ[{node.value!r}]", Fate.REWRITTEN, "what Paddle's launcher tells a process")
 
     def _is_asked(self) -> bool:
-        """Whether a constant is what the environment is asked for, by ``os.environ["RANK"]``, ``os.getenv("RANK", 0)`` or ``in``."""
+        """Whether a constant is what the environment is asked for.
+
+        ``os.environ["RANK"]``, ``os.getenv("RANK", 0)`` or ``in``.
+        """
         parent = self._parent()
         if isinstance(parent, ast.Compare):
             return any(_is_environment(each) for each in parent.comparators)

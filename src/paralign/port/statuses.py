@@ -1,4 +1,7 @@
-"""What a use of a callable becomes in Paddle: asked of the catalogue, then of what the installed Paddle offers."""
+"""What a use of a callable becomes in Paddle.
+
+The catalogue is asked, then what the installed Paddle offers.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +102,10 @@ def _replacing() -> frozenset[str]:
 
 @cache
 def _written_otherwise(name: str) -> Note | None:
-    """What is written in another way altogether, such as schedules, which take a rate and no optimizer."""
+    """What is written in another way altogether, such as schedules.
+
+    These take a rate and no optimizer.
+    """
     for pattern, words in names().otherwise_written:
         if pattern.match(name):
             return Note(Status.ARGUMENTS, words.en)
@@ -134,7 +140,10 @@ def _mapped(name: str) -> dict[str, str]:
 
 
 def _bound(use: Use, name: str) -> Bound:
-    """The use's arguments by the parameters of ``name``: its own, or those of the function of the same name as its method."""
+    """The use's arguments by the parameters of ``name``.
+
+    Its own, or those of the function of the same name as its method.
+    """
     receiver = _RECEIVER if use.form is Form.METHOD and name != use.name else None
     bound = bind(torch_signature(name), use.positional, use.keywords, receiver)
     if use.form is Form.REFERENCE or (use.form is Form.SUBCLASS and not use.positional and not use.keywords):
@@ -234,7 +243,10 @@ def _argument(name: str, keyword: bool, signature: Signature, ours: Signature, k
 
 
 def _free(place: str, theirs: list[str], known: dict[str, str], ours: Signature) -> bool:
-    """Whether a parameter of Paddle is that of no name of PyTorch: it is then the one at its place."""
+    """Whether no name of PyTorch is that of a parameter of Paddle.
+
+    It is then the one at its place.
+    """
     return all(paddle_argument(name, known, ours) != place for name in theirs)
 
 

@@ -1,4 +1,7 @@
-"""Source files as text: found below paths, read whatever their encoding, notebooks as one program of cells."""
+"""Source files as text.
+
+Found below paths, read whatever their encoding, notebooks as one program of cells.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +104,10 @@ def read(path: Path) -> Text:
 
 
 def decoded(content: bytes) -> tuple[str, str]:
-    """A file's text, and what was assumed to read it: the mark at its beginning, its declared encoding, UTF-8, or Latin-1."""
+    """A file's text, and what was assumed to read it.
+
+    The mark at its beginning, its declared encoding, UTF-8, or Latin-1.
+    """
     for mark, encoding in _BOMS:
         if content.startswith(mark):
             return _lines(content.decode(encoding, errors="replace")), f"read as {encoding}"
@@ -117,7 +123,10 @@ def _lines(text: str) -> str:
 
 
 def _notebook(path: Path, text: str) -> Text:
-    """The code cells of a notebook below one another; lines of IPython are left out, and keep their places."""
+    """The code cells of a notebook below one another.
+
+    Lines of IPython are left out, and keep their places.
+    """
     try:
         content = json.loads(text)
         cells = content["cells"] if "cells" in content else content["worksheets"][0]["cells"]

@@ -1,4 +1,7 @@
-"""Methods that tensors have, of objects whose type the source does not tell: right for tensors, and left to other objects as they are."""
+"""Methods that tensors have, of objects of unknown type.
+
+They are right for tensors, and left to other objects as they are.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ if TYPE_CHECKING:
 
 
 class Unknowns(Referrer):
-    """Writes such a call so that what it does is decided when it runs, where Paddle's method of the same name does something else."""
+    """Write such a call so that what it does is decided when it runs.
+
+    That is done where Paddle's method of the same name does something else.
+    """
 
     def unknown_method(self, node: ast.Call, func: ast.Attribute) -> bool:
         """Write, note or refuse such a call; False where its parts are still to be visited."""
@@ -45,7 +51,10 @@ class Unknowns(Referrer):
         return False
 
     def _decided_later(self, node: ast.Call, func: ast.Attribute, name: str) -> bool:
-        """Write a call that is PyTorch's function for a tensor, and the object's own method otherwise; False where none can be written."""
+        """Write a call that is PyTorch's for a tensor, and else the object's own method.
+
+        False where none can be written.
+        """
         function = function_of(name)
         given = [*node.args, *[each.value for each in node.keywords]]
         if function is None or self.hidden("_of_tensor(") or any(isinstance(each, ast.Starred | ast.GeneratorExp) for each in given):
@@ -78,7 +87,10 @@ _DIFFERENT = frozenset({"max", "min", "sort", "median", "split", "gather", "scat
 
 
 def _is_pythons(node: ast.Call, method: str) -> bool:
-    """Whether the arguments show that the object is no tensor: ``line.split(',')``, ``names.sort()``."""
+    """Whether the arguments show that the object is no tensor.
+
+    ``line.split(',')``, ``names.sort()``.
+    """
     if any(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in node.args):
         return True
     named = {each.arg for each in node.keywords}

@@ -1,4 +1,7 @@
-"""What names of a program stand for, as far as its source says: modules, callables, objects of theirs."""
+"""What names of a program stand for, as far as its source says.
+
+Modules, callables, objects of theirs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which callables a program uses, told from its source: nothing is imported and nothing is run."""
+"""Which callables a program uses, told from its source; nothing is imported or run."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _instances(value: Value) -> Value:
 
 
 class Reader(Calls):
-    """Walks one program: statements in their order, bodies of functions after all names of the module are known."""
+    """Walk one program: statements in order, functions' bodies after the module's names."""
 
     def __init__(self, exports: Exports) -> None:
         super().__init__()
@@ -109,7 +109,10 @@ class Reader(Calls):
                 self._part(each)
 
     def branch(self, read: Callable[[], None]) -> None:
-        """Read what may not be run: names keep what they stood for beside what they are given there."""
+        """Read what may not be run.
+
+        Names keep what they stood for beside what they are given there.
+        """
         self.depth += 1
         read()
         self.depth -= 1
@@ -224,7 +227,7 @@ class Reader(Calls):
     # functions and classes
 
     def annotations(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        """Read the annotations of a function: they call nothing, so that a reader may pass over them."""
+        """Read a function's annotations, which call nothing: a reader may pass over them."""
 
     def _FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:  # noqa: N802 - as above
         self.annotations(node)
@@ -307,7 +310,7 @@ class Reader(Calls):
         return None
 
     def annotated(self, node: ast.expr) -> Value:
-        """What an annotation says that a name is: a tensor or an object of a class, alone or as an option."""
+        """What an annotation says that a name is: a tensor or object, also as an option."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             try:
                 node = ast.parse(node.value, mode="eval").body

@@ -1,1 +1,4 @@
-"""How far a port has come: what stages left behind, the guide's steps and checkpoints, and the documents about them."""
+"""How far a port has come.
+
+What stages left behind, the guide's steps and checkpoints, and the documents about them.
+"""

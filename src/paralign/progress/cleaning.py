@@ -1,4 +1,7 @@
-"""A clean copy of a finished port: without the code that checks it, without the reference, without results."""
+"""A clean copy of a finished port.
+
+Without the code that checks it, without the reference, without results.
+"""
 
 from __future__ import annotations
 
@@ -248,7 +251,10 @@ def _imports(path: Path) -> list[tuple[int, str, int]]:
 
 
 def _faults(path: Path, found: CleanCopy, known: _Known) -> Iterator[Fault]:
-    """Imports of a copied file that lead to what is left out, to the reference's framework, or to paralign."""
+    """Imports of a copied file that lead to what is left out.
+
+    Also to the reference's framework, or to paralign.
+    """
     left = {(found.root / each.path).resolve() for each in found.left} | set(known.paths)
     said: set[tuple[int, str]] = set()
     for line, name, level in _imports(found.root / path):

@@ -1,4 +1,7 @@
-"""Whether the port's training program writes the log that the guide asks for: found in the files beside its code."""
+"""Whether the port's training program writes the log that the guide asks for.
+
+The files beside its code tell.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a check leaves of each stage for later: its result, and what it depended on, in ``stages/<stage>.json`` of the output folder.
+"""What a check leaves of each stage for later: its result, and what it depended on.
+
+In ``stages/<stage>.json`` of the output folder.
 
 ``report.json`` holds the last check alone, which may have run one stage; these files stay until the same stage runs again.
 """
@@ -109,7 +111,9 @@ def place(folder: Path, stage: str, splits: Sequence[str]) -> Path:
 
 
 def invalidate(folder: Path, stages: Sequence[str], settings: Settings) -> None:
-    """Remove what earlier checks kept of these stages: a check that is cut short must not leave their verdicts behind.
+    """Remove what earlier checks kept of these stages.
+
+    A check that is cut short must not leave their verdicts behind.
 
     Raises:
         WriteFailed: a file cannot be removed.
@@ -265,7 +269,9 @@ def _digest(value: Any) -> str:
 
 
 def concerns(key: str, stage: str) -> bool:
-    """Whether a stage depends on a setting: tables named after other stages do not concern it, but for those that all stages share.
+    """Whether a stage depends on a setting.
+
+    Tables named after other stages do not concern it, but for those that all stages share.
 
     >>> concerns("infer.paths", "forward"), concerns("weights.mode", "forward"), concerns("tolerance.loss.atol", "forward")
     (False, True, False)

@@ -1,4 +1,7 @@
-"""The alignment log as a Markdown document, numbered as the guide: what each step came to, with commands, files and findings."""
+"""The alignment log as a Markdown document, numbered as the guide.
+
+What each step came to, with commands, files and findings.
+"""
 
 from __future__ import annotations
 
@@ -221,7 +224,10 @@ class _Writer:
                 yield self._item(key, plain(self._told(text)))
 
     def _told(self, said: Any) -> Any:
-        """What a check has said, in the log's language where it is known; anything but a text stays."""
+        """What a check has said, in the log's language where it is known.
+
+        Anything but a text stays.
+        """
         with speaking(self.language):
             return say(said) if isinstance(said, str) else said
 

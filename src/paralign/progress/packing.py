@@ -1,4 +1,7 @@
-"""The archive for submission: arrays and logs of the checkpoints, refused where one is missing, diverged or not what a check wrote."""
+"""The archive for submission: arrays and logs of the checkpoints.
+
+It is refused where one is missing, diverged or not what a check wrote.
+"""
 
 from __future__ import annotations
 

@@ -231,7 +231,10 @@ def _of_stage(name: str, step: Step, project: Project, folder: Path, current: di
 
 
 def _own_log(name: str, folder: Path) -> str:
-    """What a log of the user's own scripts says of a stage, in either of the guides' namings: evidence, but no verdict of ours."""
+    """What a log of the user's own scripts says of a stage, in either naming.
+
+    It is evidence, but no verdict of ours.
+    """
     if name not in FILES:
         return ""
     for naming in Naming:
@@ -247,7 +250,10 @@ def _own_log(name: str, folder: Path) -> str:
 
 
 def _latest(folder: Path, name: str) -> Kept | None:
-    """The last result that looked at training data: of a check of its own, or of one over several splits."""
+    """The last result that looked at training data.
+
+    Of a check of its own, or of one over several splits.
+    """
     found = [keeping.read(folder, name, training=training) for training in (True, False)]
     fitting = [kept for kept in found if kept is not None and any(keeping.is_training([split]) for split in kept.splits)]
     return max(fitting, key=lambda kept: kept.made, default=None)

@@ -1,1 +1,4 @@
-"""A fault undone by way of trial: edits of one statement, each applied to a copy of the candidate and checked again."""
+"""A fault undone by way of trial.
+
+Edits of one statement are applied to a copy of the candidate, each checked again.
+"""

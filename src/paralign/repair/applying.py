@@ -1,4 +1,7 @@
-"""The patch as a file, and its edits in the user's files: only when asked for, with a copy of each file as it was."""
+"""The patch as a file, and its edits in the user's files.
+
+These are changed only when asked for, with a copy of each as it was.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A copy of the candidate's code in a folder of its own: edits are tried there, and nothing of the user's is touched.
+"""A copy of the candidate's code, in which edits are tried.
+
+Nothing of the user's is touched.
 
 Python files are copied. All else (data, checkpoints) is linked: it may be large, and a program only reads it.
 """
@@ -39,7 +41,10 @@ class Copy:
         return None
 
     def holds(self, path: Path) -> bool:
-        """Whether a file was copied: one that is linked, or lies in a folder that is, is the user's own."""
+        """Whether a file was copied.
+
+        One that is linked, or lies in a folder that is, is the user's own.
+        """
         inside = self.inside(path)
         return inside is not None and inside.is_file() and inside.resolve() == inside
 

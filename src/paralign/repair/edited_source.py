@@ -1,4 +1,7 @@
-"""A source file and edits of it by characters: every byte outside of an edit stays as it is, whatever the encoding and the line ends."""
+"""A source file and edits of it by characters.
+
+Every byte outside of an edit stays as it is, whatever the encoding and the line ends.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,10 @@ class Unreadable(ValueError):
 
 @dataclass(frozen=True)
 class Edit:
-    """Characters ``start`` to ``end`` of a file become ``text``; ``before`` is the whole file's content that this refers to."""
+    """Characters ``start`` to ``end`` of a file that become ``text``.
+
+    ``before`` is the whole file's content that this refers to.
+    """
 
     path: Path
     before: bytes
@@ -125,7 +131,10 @@ def header_end(statement: ast.stmt) -> int:
 
 
 def unified(name: str, before: bytes, after: bytes) -> bytes:
-    """The difference of two contents of a file as a patch for ``patch -p1`` and ``git apply``, in the file's own encoding and line ends."""
+    """The difference of two contents of a file, for ``patch -p1`` and ``git apply``.
+
+    It keeps the file's own encoding and line ends.
+    """
     old, new = ([line for line in re.split(rb"(?<=\n)", content) if line] for content in (before, after))
     told = f"a/{name}".encode(), f"b/{name}".encode()
     lines = difflib.diff_bytes(difflib.unified_diff, old, new, *told, n=2)

@@ -121,7 +121,10 @@ def _with_homes(tree: ast.AST) -> Iterator[tuple[ast.stmt, ast.AST]]:
 
 
 def _files(root: Path, module: Path) -> list[Path]:
-    """The reference's module, and the files below its root that it imports, those that they import, and so on."""
+    """The reference's module, and all files below its root that it imports.
+
+    Also those that these import, and so on.
+    """
     found: dict[Path, None] = {}
     todo = [module]
     while todo and len(found) < FILES:

@@ -1,4 +1,7 @@
-"""Inputs that were not used to find a fault: a patch is proven only if it holds on them as well."""
+"""Inputs that were not used to find a fault.
+
+A patch is proven only if it holds on them as well.
+"""
 
 from __future__ import annotations
 

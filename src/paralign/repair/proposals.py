@@ -1,4 +1,4 @@
-"""An edit that may undo a fault, with what it says in words; and the statement that edits are made of."""
+"""An edit that may undo a fault, in words, and the statement that is edited."""
 
 from __future__ import annotations
 
@@ -80,12 +80,18 @@ class Site:
 
     @cached_property
     def nodes(self) -> list[ast.AST]:
-        """The nodes of the statement itself that can be edited: parts of formatted strings have no places."""
+        """The nodes of the statement itself that can be edited.
+
+        Parts of formatted strings have no places.
+        """
         return list(parts_of(self.statement))
 
     @cached_property
     def names(self) -> list[str]:
-        """Names that the function binds before or beside the statement: its parameters, and what is assigned to."""
+        """Names that the function binds before or beside the statement.
+
+        Its parameters, and what is assigned to.
+        """
         found: dict[str, None] = {}
         for node in ast.walk(self.function):
             if isinstance(node, ast.arg):
@@ -118,7 +124,10 @@ class Site:
 
 
 def parts_of(statement: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a statement, without those of statements in it and those within formatted strings."""
+    """The nodes of a statement, without those of statements in it.
+
+    Those within formatted strings are left out too.
+    """
     for name, value in ast.iter_fields(statement):
         inner = value if isinstance(value, list) else [value]
         if isinstance(statement, ast.stmt) and name in _BODIES:
@@ -131,7 +140,10 @@ def parts_of(statement: ast.AST) -> Iterator[ast.AST]:
 
 
 def statement_at(source: Source, line: int) -> tuple[ast.stmt, ast.AST] | None:
-    """The innermost statement whose own lines hold a line, and the function or class that it stands in; the module elsewhere."""
+    """The innermost statement on a line, and the function or class around it.
+
+    The module where there is none.
+    """
     found: tuple[ast.stmt, ast.AST] | None = None
     todo: list[tuple[ast.AST, ast.AST]] = [(source.tree, source.tree)]
     while todo:

@@ -1,4 +1,4 @@
-"""Which proposals to try first: what was measured, then what makes the statement more like the reference's."""
+"""Which proposals to try first: what was measured, then what is more like the reference."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ FORBIDDEN = frozenset({
 
 
 def ranked(site: Site) -> list[Proposal]:
-    """The proposals of all kinds of edits for a statement, the likeliest first, each result once."""
+    """The likeliest proposals first, of all kinds of edits, each result once."""
     original = words(site.statement)
     before = max((_alike(original, words(each.statement)) for each in site.beside), default=0.0)
     seen = {ast.dump(site.statement)}
@@ -87,7 +87,10 @@ def _touches(site: Site, proposal: Proposal) -> bool:
 
 
 def _statement(site: Site, proposal: Proposal) -> ast.stmt | bool:
-    """The statement after an edit; True where it is gone as a whole, False where the edit is no Python or changes more than it."""
+    """The statement after an edit; True where it is gone as a whole.
+
+    False where the edit is no Python or changes more than it.
+    """
     try:
         after = Source(site.source.path, proposal.edit.applied())
     except Unreadable:
@@ -107,7 +110,10 @@ def _statement(site: Site, proposal: Proposal) -> ast.stmt | bool:
 
 
 def is_safe(site: Site, statement: ast.stmt) -> bool:
-    """Whether an edit brings in nothing but names of the file and of its framework, few numbers, and nothing that acts on the world."""
+    """Whether an edit brings in known names alone, few numbers, and nothing that acts.
+
+    Names are those of the file and of its framework; acting is on the world.
+    """
     own = list(parts_of(statement))
     old = list(site.nodes)
     known = {_name(node) for node in old}

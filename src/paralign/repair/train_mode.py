@@ -1,4 +1,7 @@
-"""Whether an edited candidate agrees in train mode, where no stage takes training steps: a pass of both sides, operation by operation."""
+"""Whether an edited candidate agrees in train mode, where no stage takes steps.
+
+A pass of both sides is compared operation by operation.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ if TYPE_CHECKING:
 
 
 def differs_in_train_mode(room: Room, edited: dict[Path, bytes]) -> bool:
-    """Whether outputs differ in train mode, with what is random switched off, or that pass fails; False where a side cannot be watched."""
+    """Whether outputs differ in train mode without randomness, or the pass fails.
+
+    False where a side cannot be watched.
+    """
     found: list[bool] = []
     room.run(edited, ["forward"], then=lambda context: found.append(_differs(context)))
     return any(found)

@@ -1,4 +1,7 @@
-"""A piece of the reference's source in the candidate's words: calls under the port's names, names of the candidate's file only."""
+"""A piece of the reference's source in the candidate's words.
+
+Calls under the port's names, names of the candidate's file only.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,9 @@ _KEYWORDS = {"dim": "axis", "keepdims": "keepdim"}
 
 
 def translated(site: Site, beside: Beside, node: ast.AST, renamed: Mapping[str, str] | None = None) -> str:
-    """An expression or statement of the reference's as the candidate can write it; '' where that takes what the candidate lacks.
+    """An expression or statement of the reference's as the candidate can write it.
+
+    '' where that takes what the candidate lacks.
 
     Args:
         site: where it is to stand.
@@ -119,7 +124,10 @@ def _constants(tree: ast.Module) -> dict[str, ast.expr]:
 
 
 def _is_known(site: Site, node: ast.AST) -> bool:
-    """Whether every name and attribute of a piece stands in the candidate's file, or is its framework's."""
+    """Whether a piece's names stand in the candidate's file, or are its framework's.
+
+    And its attributes.
+    """
     bound = set(site.names) | imported(site) | {"self"} | _module_names(site)
     for inner in ast.walk(node):
         if isinstance(inner, ast.Name) and inner.id not in bound:

@@ -1,4 +1,7 @@
-"""Trials: the candidate with edits, in a copy and a process of its own, beside one reference that is run once."""
+"""Trials of the edited candidate, in a copy and a process of its own.
+
+The one reference beside it is run once.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +103,7 @@ class Room:
         self._originals.setdefault(path, content)
 
     def _project(self, *, located: bool) -> Project:
-        """The project with the candidate in the copy, and no longer at work than the time box has left."""
+        """The project with the candidate in the copy, within what the time box has left."""
         project = self.copy.project(self.project)
         timeout = min(project.timeout, max(1.0, self.left) + GRACE)
         settings = replace(project.settings, timeout=min(project.settings.timeout, timeout))

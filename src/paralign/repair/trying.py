@@ -1,4 +1,7 @@
-"""The search for a patch: proposals tried one after the other, a first one checked whole, then the next fault, until nothing is left."""
+"""The search for a patch: proposals tried one after the other.
+
+A first one is checked whole, then the next fault is taken, until nothing is left.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +81,10 @@ class Step:
 
 @dataclass
 class _Search:
-    """One repair under way; ``state`` is the result of the last whole check, ``edited`` the content with the proven edits."""
+    """One repair under way.
+
+    ``state`` is the result of the last whole check, ``edited`` the content with the proven edits.
+    """
 
     project: Project
     room: Room
@@ -90,7 +96,9 @@ class _Search:
 
 
 def repair(project: Project, result: CheckResult, out: Path, seconds: float, progress: Callable[[str], None] = lambda _: None) -> Repaired:
-    """Look for edits of the candidate, one statement each, that make what diverged aligned; nothing of the user's is changed.
+    """Look for edits of one statement each that make what diverged aligned.
+
+    Nothing of the user's is changed.
 
     Args:
         project: what was checked.
@@ -156,7 +164,10 @@ def _repaired(search: _Search, stage: StageResult) -> bool:
 
 
 def _may_mend_a_part(before: StageResult, after: StageResult) -> bool:
-    """Whether an edit may have undone one of several faults: fewer values differ, or several points are known and the values changed."""
+    """Whether an edit may have undone one of several faults.
+
+    Fewer values differ, or several points are known and the values changed.
+    """
     if after.verdict != DIVERGED or after.failure is not None:
         return False
     wrong, left = ({pair.key for pair in stage.wrong} for stage in (before, after))
@@ -168,7 +179,10 @@ def _may_mend_a_part(before: StageResult, after: StageResult) -> bool:
 
 
 def _in_parts(search: _Search, stage: StageResult, parts: list[Proposal]) -> bool:
-    """Take up edits that undo the first of two faults, and look for the second one from there; whether both together were proven."""
+    """Take up edits that undo the first of two faults, and look for the second.
+
+    Gives whether both together were proven.
+    """
     for proposal in parts[:PARTS]:
         if search.room.left < LEAST:
             search.done.out_of_time = True
@@ -196,7 +210,10 @@ def _is_gone(search: _Search, before: StageResult, after: StageResult) -> bool:
 
 
 def _second(search: _Search, stage: StageResult, rest: StageResult, first: Step) -> bool:
-    """Try edits of what is left of a stage; whether one was proven together with the first edit, and neither is without effect."""
+    """Try edits of what is left of a stage; gives whether one was proven with the first.
+
+    Neither may be without effect.
+    """
     inner = _Search(search.project, search.room, search.stages, search.state, search.progress, first.edited, search.done)
     for number, proposal in enumerate(_proposals(inner, rest)):
         if search.room.left < LEAST or number == PATIENCE:
@@ -220,7 +237,10 @@ def _second(search: _Search, stage: StageResult, rest: StageResult, first: Step)
 
 
 def _without_first(search: _Search, first: Proposal, second: Proposal) -> Step | None:
-    """The second of two edits alone, on what the first was made of; None where it changes what the first brought in."""
+    """The second of two edits alone, on what the first was made of.
+
+    None where it changes what the first brought in.
+    """
     edit = second.edit
     if edit.path != first.edit.path:
         return Step(second, {**search.edited, edit.path: edit.applied()})
@@ -279,7 +299,7 @@ def _of_user(search: _Search, divergence: Divergence) -> Divergence:
 
 
 def _kept(search: _Search, stage: StageResult, steps: list[Step]) -> bool:
-    """Check edits whole, in all stages of the check and on fresh inputs; keep them where they hold.
+    """Check edits whole, in all stages and on fresh inputs; keep them where they hold.
 
     Args:
         search: the repair under way.
@@ -305,7 +325,10 @@ def _kept(search: _Search, stage: StageResult, steps: list[Step]) -> bool:
 
 
 def _told(search: _Search, stage: StageResult, proposal: Proposal, error_after: float | None, others: list[str]) -> Finding:
-    """A proven edit as a finding; ``others`` are the places of edits without which it proves nothing."""
+    """A proven edit as a finding.
+
+    ``others`` are the places of edits without which it proves nothing.
+    """
     place = _place(search.project, proposal)
     joined = (f", together with the edit at {', '.join(others)}", f"，须与 {', '.join(others)} 处的修改一起") if others else ("", "")  # noqa: RUF001 - Chinese
     return Finding(
@@ -335,7 +358,9 @@ def _worse(before: CheckResult, after: CheckResult) -> bool:
 
 
 def _holds_afresh(search: _Search, stage: str, edited: dict[Path, bytes], whole: CheckResult) -> bool:
-    """Whether what the model computes is seen to agree on inputs that were not used to find the fault, in eval and in train mode.
+    """Whether the model is seen to agree on inputs that did not find the fault.
+
+    In eval and in train mode.
 
     Inputs that show nothing (the reference fails on them, or the test is too weak) do not count: one kind at least must be aligned.
     A stage that was not aligned on the check's own inputs, because of another fault, is not asked.

@@ -95,7 +95,9 @@ def write(
     naming: Naming = Naming.GUIDE,
     given: Given = Given(),
 ) -> None:
-    """Write the guides' files for every stage with values, then ``report.json``: where that is, everything is.
+    """Write the guides' files for every stage with values, then ``report.json``.
+
+    Where that is, everything is.
 
     Args:
         result: of a check.
@@ -131,7 +133,9 @@ def write(
 
 
 def invalidate(folder: Path, stages: Sequence[str]) -> None:
-    """Remove what an earlier check said of these stages: a check that is cut short must not leave its verdict behind.
+    """Remove what an earlier check said of these stages.
+
+    A check that is cut short must not leave its verdict behind.
 
     Raises:
         WriteFailed: a file cannot be removed.
@@ -201,7 +205,10 @@ def _labels(stage: str, given: Given) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def _inputs_first(values: dict[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
-    """The arrays with what went in before what came out: a comparison reports a difference in it first."""
+    """The arrays with what went in before what came out.
+
+    A comparison reports a difference in it first.
+    """
     return dict(sorted(values.items(), key=lambda item: not is_given(item[0])))
 
 
@@ -223,7 +230,10 @@ def _name(stage: str, record: Record) -> str | None:
 def log(
     stage: StageResult, reference: dict[str, np.ndarray[Any, Any]], candidate: dict[str, np.ndarray[Any, Any]], threshold: float = 1e-6
 ) -> list[str]:
-    """The lines of a diff log: reprod_log's about each array, then what it cannot compare, then our verdict, which concludes."""
+    """The lines of a diff log, which our verdict concludes.
+
+    reprod_log's about each array, then what it cannot compare.
+    """
     now = datetime.now().astimezone()
     stamp = f"[{now:%Y/%m/%d %H:%M:%S}] root INFO:"
     both = [key for key in reference if key in candidate]

@@ -1,4 +1,7 @@
-"""Charts of a result for papers, issues and reviews: PNG or SVG by matplotlib (the extra ``plot``). Nothing is judged here."""
+"""Charts of a result for papers, issues and reviews; nothing is judged here.
+
+PNG or SVG by matplotlib (the extra ``plot``).
+"""
 
 from __future__ import annotations
 
@@ -113,7 +116,10 @@ def _unseen(stage: StageTold, pairs: list[PairRow]) -> str:
 
 
 def histograms(title: str, reference: Array, candidate: Array) -> Any:
-    """Both sides' values of one tensor, and, where the shapes are the same, how far they are apart element by element."""
+    """Both sides' values of one tensor, and how far they are apart by element.
+
+    The latter where the shapes are the same.
+    """
     from matplotlib.figure import Figure
 
     page = Figure(figsize=(9, 3.4), layout="constrained")

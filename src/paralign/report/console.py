@@ -1,4 +1,7 @@
-"""Where reports are printed: text that comes from outside is made plain, rich's own commands to the terminal pass."""
+"""Where reports are printed.
+
+Text that comes from outside is made plain, rich's own commands to the terminal pass.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What is said of a fault by its kind, the same on the terminal, on the page and wherever else a stage gets one sentence."""
+"""What is said of a fault by its kind, wherever a stage gets one sentence.
+
+It is the same on the terminal, on the page and elsewhere.
+"""
 
 from __future__ import annotations
 

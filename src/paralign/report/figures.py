@@ -1,4 +1,6 @@
-"""What the page draws: operations of both sides, values of the worst tensors, curves. Small numbers, taken from a check's captures.
+"""What the page draws: operations of both sides, values of the worst tensors, curves.
+
+They are small numbers, taken from a check's captures.
 
 They are kept as ``figures.json`` beside the report, so that the page can be made again where the captures are not.
 """
@@ -184,7 +186,7 @@ def _size(pair: Pair) -> float:
 
 
 def _values(record: Record | None, captures: Captures, place: int) -> Array | None:
-    """The numbers of a record, from the capture that it is of; None where they were not kept, or are too many."""
+    """The numbers of a record, from its capture; None where not kept, or too many."""
     if record is None or record.location is None or not 1 < math.prod(record.shape) <= ELEMENTS:
         return None
     home = next((both[place] for both in captures.values() if both[place].by_id.get(record.id) is record), None)
@@ -230,7 +232,10 @@ def _histogram(pair: Pair, sides: list[Array]) -> dict[str, Any]:
 
 
 def _edges(sides: list[Array]) -> Array:
-    """The borders of the bins of both sides' values; of a range that no number holds, that of half of it."""
+    """The borders of the bins of both sides' values.
+
+    Of a range that no number holds, that of half of it.
+    """
     known = [values for values in sides if values.size]
     least, most = (min(v.min() for v in known), max(v.max() for v in known)) if known else (0.0, 1.0)
     return np.asarray(np.linspace(least / 2, most / 2, BINS + 1) * 2)
@@ -276,12 +281,15 @@ def _steps(edges: Array) -> list[tuple[int, int]]:
 
 
 def _short(value: float) -> float:
-    """Three digits of a number; of the mean of numbers whose sum no number holds, the greatest."""
+    """Three digits of a number.
+
+    Of the mean of numbers whose sum no number holds, the greatest.
+    """
     return float(f"{min(float(value), _GREATEST):.3g}")
 
 
 def _pixels(values: Array) -> dict[str, Any] | None:
-    """A sample as a small picture, scaled to its own least and greatest value; None for what is no picture."""
+    """A sample as a small picture, scaled to its own range; None for what is none."""
     if values.ndim != _PICTURE or not values.size:
         return None
     if values.shape[0] in _CHANNELS:
@@ -296,7 +304,7 @@ def _pixels(values: Array) -> dict[str, Any] | None:
 
 
 def _curves(stage: str, captures: Captures) -> list[dict[str, Any]]:
-    """Numbers of every step, schedules, the curves of trainings and the losses of ranks, of both sides."""
+    """Both sides' numbers of every step, schedules, training curves and ranks' losses."""
     if stage == "distributed" and RANKS in captures:
         return _by_rank(captures[RANKS])
     if stage not in captures:

@@ -1,4 +1,7 @@
-"""What a finding says in the language that is spoken: the catalogue has its entries in Chinese."""
+"""What a finding says in the language that is spoken.
+
+The catalogue has its entries in Chinese.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ HEAD, SHOWN = 2, 6
 
 
 def words(finding: Finding) -> tuple[str, str]:
-    """Cause and fix of a finding; English where neither the catalogue nor the tables of sentences have it."""
+    """Cause and fix of a finding.
+
+    English where neither the catalogue nor the tables of sentences have it.
+    """
     if current() == "zh" and finding.cause_zh:
         return finding.cause_zh, finding.fix_zh
     if current() != "zh" or not finding.rule.startswith(CATALOGUE):
@@ -40,7 +46,10 @@ def changed_lines(patch: str) -> list[str]:
 
 
 def patched(stage: str, finding: Finding) -> list[str]:
-    """A finding with a patch, for people: the sentence, the lines that change, the evidence in a line, what is gone and what stays."""
+    """A finding with a patch, for people.
+
+    The sentence, the lines that change, the evidence in a line, what is gone and what stays.
+    """
     cause, fix = words(finding)
     lines = [f"{stage}: {cause}", f"  {fix}", *(f"    {line}" for line in changed_lines(finding.patch)[:SHOWN])]
     before, after = ("-" if error is None else f"{error:.3g}" for error in (finding.error_before, finding.error_after))

@@ -210,7 +210,7 @@ def _call(row: Row) -> dict[str, Any]:
 
 
 def sarif(inventory: Inventory) -> str:
-    """SARIF 2.1.0: a result for each call that something is to be done about, and one for each file that was not read whole."""
+    """SARIF 2.1.0: a result for each call to be changed, and each file not read whole."""
     rules = [{"id": status.value, "shortDescription": {"text": MEANINGS[status]}} for status in TO_DO]
     rules.append({"id": "unread", "shortDescription": {"text": "a file that could not be read whole"}})
     results = [_result(row, note) for row in inventory.rows for note in row.notes if note.status in _LEVELS]

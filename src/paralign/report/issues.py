@@ -1,4 +1,4 @@
-"""The text of an issue that asks a framework's project for a callable that it lacks, in Markdown."""
+"""An issue's text in Markdown that asks a framework for a callable that it lacks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ def issues(requests: Iterable[Request]) -> str:
 
 
 def issue(request: Request) -> str:
-    """The text of one issue: title, what is missing, a program with its numbers, where it is used, what is written meanwhile, versions."""
+    """The text of one issue about a missing callable.
+
+    Title, what is missing, a program with its numbers, where it is used, what is written meanwhile, versions.
+    """
     title = say("Please add a counterpart of {name}", name=request.name)
     lines = [f"# {title}", "", f"## {say('What is missing')}", "", f"`{request.signature}`", ""]
     if request.does:

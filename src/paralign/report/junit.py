@@ -1,4 +1,4 @@
-"""A report as JUnit XML: a test case a stage, as the servers of continuous integration read it."""
+"""A report as JUnit XML, a test case a stage, for continuous integration."""
 
 from __future__ import annotations
 

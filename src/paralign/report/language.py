@@ -1,4 +1,7 @@
-"""The language of what a command prints: English, or Chinese where :mod:`~paralign.report.chinese` or a table of sentences has it."""
+"""The language of what a command prints: English, or Chinese where there is any.
+
+:mod:`~paralign.report.chinese` or a table of sentences has it.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,9 @@ def current() -> str:
 
 
 def say(english: str, /, about: str = "", **values: Any) -> str:
-    """A message in the language that is spoken, or a whole sentence that a stage has said; English where it has no other.
+    """A message, or a stage's sentence, in the language that is spoken.
+
+    English where it has no other.
 
     Args:
         english: the message, with ``{names}`` for what differs from case to case.
@@ -53,7 +58,7 @@ def say(english: str, /, about: str = "", **values: Any) -> str:
 
 
 def _found(sentence: str) -> str:
-    """What a stage has said, in Chinese; as it is where the tables of sentences do not have it."""
+    """What a stage has said, in Chinese; as it is where the tables lack it."""
     from paralign.report.translating import translated
 
     return translated(sentence)

@@ -22,7 +22,10 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>|~&#$])")
 
 
 def markdown(report: Told) -> str:
-    """Verdict, a row a stage, and of each stage that is not aligned the sentence, the lines of code and the cause."""
+    """Verdict, a row a stage, and what is known of each stage that is not aligned.
+
+    The sentence, the lines of code and the cause.
+    """
     parts = [f"## {MARKS[report.verdict]} paralign: {report.verdict}", ""]
     if report.headline:
         parts += [f"**{escaped(report.headline)}**", ""]

@@ -1,4 +1,7 @@
-"""Results in a notebook: HTML of bounded size in which nothing of a report is markup, and a line of progress while a check runs."""
+"""Results in a notebook, and a line of progress while a check runs.
+
+HTML of bounded size in which nothing of a report is markup.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,10 @@ _OTHER = "#b08800"
 
 
 def html(result: CheckResult) -> str:
-    """A result as a notebook shows it: the verdict, a row a stage, and of each stage that is not aligned the lines and causes."""
+    """A result as a notebook shows it: verdict, a row a stage, lines and causes.
+
+    The latter of each stage that is not aligned.
+    """
     report = told(result.to_dict(), language=current())
     parts = [f"<div><p><b>{_coloured(report.verdict)}</b> {_text(report.headline)}</p>"]
     head = "".join(f"<th style='text-align:left'>{escape(say(name))}</th>" for name in ("stage", "verdict", "error ÷ noise", "looked at"))

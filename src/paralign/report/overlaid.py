@@ -1,4 +1,7 @@
-"""The curves of both sides' trainings, one over the other: ``train_align.svg``, where matplotlib is installed (the extra ``plot``)."""
+"""Both sides' training curves, one over the other: ``train_align.svg``.
+
+It is drawn where matplotlib is installed (the extra ``plot``).
+"""
 
 from __future__ import annotations
 

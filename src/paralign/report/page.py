@@ -1,4 +1,4 @@
-"""A report as one page of HTML that opens from the disk without a network: what a reviewer looks at.
+"""A report as one HTML page for reviewers, which opens without a network.
 
 The data of long tables stand in the page as compressed JSON, and rows are made when they are scrolled to: 10,000 values stay
 responsive. Nothing that a report says is ever markup: jinja2 escapes texts, the page's own script sets ``textContent`` alone.
@@ -142,7 +142,10 @@ def _shown_operations(operations: dict[str, Any], report: Told) -> dict[str, Any
 
 
 def _row_of(rows: list[list[Any]], place: Place | None) -> int:
-    """The number of the operation that a report calls guilty, -1 without one; of several in one module the first that differs."""
+    """The number of the operation that a report calls guilty, -1 without one.
+
+    Of several in one module the first that differs.
+    """
     if place is None:
         return -1
     wanted = [place.module, place.operation.partition(" (")[0]]
@@ -205,7 +208,10 @@ def _lines(file: str) -> list[str]:
 
 
 def _table(stage: StageTold) -> dict[str, Any]:
-    """The rows of a stage's values, worst first: JSON in base64, deflated where there are many."""
+    """The rows of a stage's values, worst first, as JSON in base64.
+
+    It is deflated where there are many.
+    """
     rows = sorted(stage.pairs, key=lambda pair: (pair.verdict == ALIGNED, not pair.judged, -_size(pair.ratio)))
     data = [
         [p.key, p.verdict, p.judged, figure(p.error), figure(p.noise), figure(p.ratio), _bar(p.ratio), p.shape, p.dtype, p.how, p.notes]
@@ -226,7 +232,10 @@ def _size(ratio: float | None) -> float:
 
 
 def _bar(ratio: float | None) -> int:
-    """How long the bar of a ratio is, in percent: one decade is 8, a ratio of 1 stands in the middle."""
+    """How long the bar of a ratio is, in percent.
+
+    One decade is 8, a ratio of 1 stands in the middle.
+    """
     if ratio is None or math.isnan(ratio):
         return -1
     if ratio <= 0:

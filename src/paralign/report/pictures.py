@@ -1,4 +1,6 @@
-"""Pictures of predictions, the reference's and the candidate's side by side: ``result/pictures/predict_0.png`` and so on.
+"""Pictures of predictions, the reference's and the candidate's side by side.
+
+``result/pictures/predict_0.png`` and so on.
 
 matplotlib draws them (``pip install 'paralign[plot]'``); without it there are none, and a note says so.
 """
@@ -77,7 +79,10 @@ def _names(capture: Capture, prefix: str) -> list[str]:
 
 
 def _page(records: list[list[Record]], captures: tuple[Capture, Capture], target: Path) -> None:
-    """One path: a column for each side, above the picture with what was found in it, below the greatest scores."""
+    """Draw one path, a column for each side.
+
+    Above is the picture with what was found in it, below are the greatest scores.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -21,7 +21,9 @@ SCHEDULE = "schedule.png"
 
 
 def curve(rates: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The steps to draw of rates of shape ``(steps, groups)``: evenly spread, and both ends of every jump.
+    """The steps to draw of rates of shape ``(steps, groups)``.
+
+    They are evenly spread, with both ends of every jump.
 
     >>> curve(np.array([[1.0]] * 5000 + [[0.1]] * 5000)).searchsorted([4999, 5000, 9999]).size
     3

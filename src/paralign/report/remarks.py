@@ -1,4 +1,4 @@
-"""A report as workflow commands of GitHub Actions: each puts a remark at a line of a pull request."""
+"""A report as workflow commands of GitHub Actions, remarks at a pull request's lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A report as SARIF 2.1.0: the guilty lines, as editors and code hosts show them beside the code."""
+"""A report as SARIF 2.1.0: the guilty lines, for editors and code hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A check that diverges in twelve lines: the sentence, both lines of code, the patch, the evidence; ``-v`` shows the rest."""
+"""A diverged check in twelve lines; ``-v`` shows the rest.
+
+The sentence, both lines of code, the patch, the evidence.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,10 @@ SENTENCE, REMARK = 200, 300
 
 @dataclass
 class Block:
-    """What is said of one stage, or of several that only inherit: the most important line first."""
+    """What is said of one stage, or of several that only inherit.
+
+    The most important line comes first.
+    """
 
     lines: list[Text] = field(default_factory=list)
 
@@ -92,7 +98,10 @@ def _dealt(blocks: list[Block], room: int) -> list[Text]:
 
 
 def _blocks(result: CheckResult) -> Iterator[Block]:
-    """The stages that say something: faults of their own, what failed, what only follows, what was not judged."""
+    """The stages that say something.
+
+    Faults of their own, what failed, what only follows, what was not judged.
+    """
     behind = {name: stage.name for stage in result.stages for finding in stage.findings for name in finding.gone}
     following: dict[str, list[StageResult]] = {}
     weak: dict[str, list[StageResult]] = {}
@@ -173,7 +182,7 @@ def _diverged(stage: StageResult) -> list[Text]:
 
 
 def _remark(stage: StageResult, found: Finding | None) -> str:
-    """What else is known where no cause is: a note of the point, else the stage's first warning or note."""
+    """What else is known without a cause: a point's note, else the first warning or note."""
     fault = stage.divergence
     if found is not None or (fault is not None and (fault.repeats or fault.value is not None)):
         return ""
@@ -186,7 +195,7 @@ def _remark(stage: StageResult, found: Finding | None) -> str:
 
 
 def _cause(stage: StageResult) -> Finding | None:
-    """The cause to tell first: one with a patch, one that is proven, then the first suspected one."""
+    """The cause to tell first: one with a patch, a proven one, then a suspected one."""
     ranked = sorted(stage.findings, key=lambda each: (not each.patch, not each.proven))
     return ranked[0] if ranked else None
 
@@ -261,7 +270,7 @@ def _evidence(stage: StageResult, found: Finding | None) -> str:
 
 
 def _further(stage: StageResult) -> str:
-    """Further lines of the candidate's, further points and how often the fault repeats, on one line."""
+    """Further lines and points, and how often the fault repeats, on one line."""
     fault = stage.divergence
     parts = []
     if fault is not None and fault.candidate is not None and fault.candidate.lines:

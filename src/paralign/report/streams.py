@@ -1,4 +1,7 @@
-"""What a command prints: no name, log or message that comes from outside reaches the terminal as a command to it."""
+"""What a command prints, made harmless for the terminal.
+
+No name, log or message from outside reaches it as a command.
+"""
 
 from __future__ import annotations
 

@@ -47,7 +47,10 @@ def figure(value: float | None) -> str:
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:
-    """A text of others with its middle left out where it is long: how it begins and how it ends tell most."""
+    """A text of others with its middle left out where it is long.
+
+    How it begins and how it ends tell most.
+    """
     left_out = len(text) - longest
     if left_out <= 0:
         return text
@@ -72,7 +75,7 @@ def place(path: Path) -> str:
 
 
 def render(result: CheckResult, root: Path | None = None) -> RenderableType:
-    """Preflight, one line a stage, what diverged and where, warnings and failures, the verdict.
+    """Preflight, a line a stage, what diverged and where, warnings, failures, verdict.
 
     Args:
         result: of a check, or a comparison.
@@ -268,7 +271,10 @@ def _arguments(divergence: Divergence) -> list[str]:
 
 
 def _alike(one: Any, other: Any) -> bool:
-    """Whether two arguments of one name mean the same: a number and a list of that number alone do."""
+    """Whether two arguments of one name mean the same.
+
+    A number and a list of that number alone do.
+    """
     ends = [list(value) if isinstance(value, (list, tuple)) else [value] for value in (one, other)]
     longest = max(map(len, ends))
     spread = [end * longest if len(end) == 1 else end for end in ends]

@@ -1,4 +1,7 @@
-"""A report as people read it: of each stage a sentence, the two lines of code, the evidence. Read from ``report.json`` alone."""
+"""A report as people read it, from ``report.json`` alone.
+
+Of each stage a sentence, the two lines of code, the evidence.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,9 @@ SENTENCE = 400
 
 @dataclass(frozen=True)
 class Place:
-    """A line of a program: ``file`` and ``line`` (from 1; 0 where unknown), its code, the operation and the module it is in.
+    """A line of a program, its code, and the operation and the module it is in.
+
+    ``line`` counts from 1; 0 where unknown.
 
     ``shown`` is the file as people are shown it: from the project's folder where it lies below.
     """
@@ -46,7 +51,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Fault:
-    """A guilty point: its places on both sides, whether a run confirmed it, and the evidence in a sentence."""
+    """A guilty point: its places on both sides, whether confirmed, and the evidence."""
 
     reference: Place | None
     candidate: Place | None
@@ -73,7 +78,10 @@ class Cause:
 
 @dataclass(frozen=True)
 class PairRow:
-    """One compared value; figures are None where there is none, and the notes English: there may be very many."""
+    """One compared value.
+
+    Figures are None where there is none, and the notes English: there may be very many.
+    """
 
     key: str
     verdict: str
@@ -89,7 +97,10 @@ class PairRow:
 
 @dataclass(frozen=True)
 class StageTold:
-    """One stage: ``sentence`` says the most important thing of it, '' for a stage that is aligned without a remark."""
+    """One stage.
+
+    ``sentence`` says the most important thing of it, '' for a stage that is aligned without a remark.
+    """
 
     name: str
     verdict: str
@@ -328,7 +339,7 @@ def _sentence(stage: StageTold) -> str:
 
 
 def _difference(stage: StageTold) -> str:
-    """The cause that was proven, else the first line at fault, else the first value that differs."""
+    """The proven cause, else the first line at fault, else the first differing value."""
     proven = next((cause for cause in stage.causes if cause.proven), None)
     if proven is not None:
         return f"{proven.cause}; {proven.fix}"

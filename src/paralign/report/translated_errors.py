@@ -1,4 +1,7 @@
-"""Errors as the terminal shows them, in the language that is spoken: :mod:`~paralign.report.translating` has the sentences."""
+"""Errors as the terminal shows them, in the language that is spoken.
+
+:mod:`~paralign.report.translating` has the sentences.
+"""
 # ruff: noqa: RUF001 - Chinese punctuation
 
 from __future__ import annotations
@@ -13,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def told(error: ParalignError) -> str:
-    """An error as the terminal shows it, in the language that is spoken; a sentence that is not in the tables stays English."""
+    """An error as the terminal shows it, in the language that is spoken.
+
+    A sentence that is not in the tables stays English.
+    """
     if current() != "zh":
         return str(error)
     from paralign.report.translating import translated

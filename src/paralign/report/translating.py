@@ -1,4 +1,6 @@
-"""Sentences in Chinese: one is found in tables of templates, and its parts are put into the translation.
+"""Sentences in Chinese, found in tables of templates.
+
+Their parts are put into the translation.
 
 Sentences are made in English wherever they are found, for logs and programs. Only what a person reads is translated.
 The tables are ``translations/*.toml``: English sentence, ``{}`` for each part that differs, to Chinese, ``{0}`` … for the parts.
@@ -59,7 +61,10 @@ class Template:
     chinese: str
 
     def parts(self, sentence: str) -> list[str] | None:
-        """What stands in the places of a sentence; None where it is another one. A part ends as early as it can."""
+        """What stands in the places of a sentence; None where it is another one.
+
+        A part ends as early as it can.
+        """
         first, last = self.pieces[0], self.pieces[-1]
         if len(self.pieces) == 1:
             return [] if sentence == first else None
@@ -114,7 +119,10 @@ def translated(sentence: str) -> str:
 
 @lru_cache(maxsize=KEPT)
 def _whole(sentence: str, depth: int) -> str | None:
-    """A sentence in Chinese, clause by clause where the tables do not have it as one; None where they have none of it."""
+    """A sentence in Chinese, clause by clause where the tables lack it as one.
+
+    None where they have none of it.
+    """
     if depth < 0:
         return None
     over_clauses = None
@@ -140,7 +148,10 @@ def _whole(sentence: str, depth: int) -> str | None:
 
 
 def _inside(part: str, depth: int) -> str:
-    """A part of a sentence, which may be a sentence; a name, a number or a text in quotation marks stays."""
+    """A part of a sentence, which may be a sentence.
+
+    A name, a number or a text in quotation marks stays.
+    """
     near = _NEAR[0].sub(_NEAR[1], part)
     if near != part or depth < 0 or _QUOTED.match(part) or len(part) < SENTENCE or " " not in part.strip():
         return near

@@ -38,7 +38,10 @@ MOST = 20
 
 
 def conversion(found: Conversion, *, planned: bool, rules: Path | None, every: bool = False) -> Group:
-    """The rules of a conversion (``every``: all its tensors, with both shapes), what it leaves out, what was written, the verdict."""
+    """The rules of a conversion, what it leaves out, what was written, the verdict.
+
+    With ``every``, all its tensors with both shapes.
+    """
     parts: list[RenderableType] = []
     if every and found.ways:
         parts.append(_tensors(found))
@@ -131,7 +134,10 @@ def _some(names: list[str], most: int) -> str:
 
 
 def difference(found: Difference, *, every: bool) -> Group:
-    """What two checkpoints differ in: tensors that one lacks, the tensors that differ most, groups that one training shrank."""
+    """What two checkpoints differ in.
+
+    Tensors that one lacks, the tensors that differ most, groups that one training shrank.
+    """
     parts: list[RenderableType] = [
         Text(
             say("first:  {path} ({framework})", path=one_line(str(found.reference)), framework=_framework(found, 0)), "dim", overflow="fold"

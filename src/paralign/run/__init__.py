@@ -1,1 +1,4 @@
-"""Projects and the sides' runs: read paralign.toml, start workers, have captures recorded and reused."""
+"""Projects and the sides' runs.
+
+Read paralign.toml, start workers, have captures recorded and reused.
+"""

@@ -1,4 +1,7 @@
-"""The user's own optimizer and schedule in a check: they work on copies of what they keep, and get their own back."""
+"""The user's own optimizer and schedule in a check.
+
+They work on copies of what they keep, and get their own back.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ class Borrowed:
         self._copies: dict[int, Any] = {}
 
     def take(self, made: Any, fixed: Iterable[Any]) -> Any:
-        """The object, or the copy of it that is part of another one that was taken; ``fixed`` are not copied (the model's parameters)."""
+        """The object, or the copy of it that is part of another one that was taken.
+
+        ``fixed`` are not copied (the model's parameters).
+        """
         if id(made) not in self._own and id(made) in self._copies:
             return self._copies[id(made)]
         space = getattr(made, "__dict__", None)
@@ -52,7 +58,7 @@ def _copied(value: Any, memo: dict[int, Any]) -> Any:
 
 
 def _parameters(space: dict[str, Any]) -> list[Any]:
-    """The parameters that an optimizer works on, in the forms that PyTorch and Paddle keep them in."""
+    """The parameters that an optimizer works on, as PyTorch and Paddle keep them."""
     found: list[Any] = []
     for name in ("param_groups", "_param_groups", "_parameter_list"):
         for entry in space.get(name) or []:

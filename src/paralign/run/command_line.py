@@ -1,4 +1,7 @@
-"""A program's command as the project file gives it: words, with places for a path and for a file to write."""
+"""A program's command as the project file gives it.
+
+Words, with places for a path and for a file to write.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ ABSENT = "absent"
 
 @dataclass
 class Difference:
-    """What is not the same on both sides, whether it matters for the numbers and why, and the remedy."""
+    """What is not the same on both sides, whether and why it matters, and the remedy."""
 
     what: str
     reference: str
@@ -31,7 +31,10 @@ class Difference:
 
 @dataclass(frozen=True)
 class _Feature:
-    """Something that an interpreter has; ``read`` gives "" where nothing is known of it, and then nothing is compared."""
+    """Something that an interpreter has.
+
+    ``read`` gives "" where nothing is known of it, and then nothing is compared.
+    """
 
     what: str
     read: Callable[[Examination], str]

@@ -1,4 +1,4 @@
-"""The table ``[distributed]`` of a project file: how many processes, and how each side's launcher is called."""
+"""The table ``[distributed]``: how many processes, and how launchers are called."""
 
 from __future__ import annotations
 
@@ -121,7 +121,10 @@ _HINT = "for example: command = 'mpirun -n {nproc} {program}'; {python} and {log
 
 
 def _filled(command: str, values: dict[str, str], program: list[str]) -> list[str]:
-    """A command's arguments with the placeholders filled in; ``{program}`` is an argument of its own and becomes several."""
+    """A command's arguments with the placeholders filled in.
+
+    ``{program}`` is an argument of its own and becomes several.
+    """
     found: list[str] = []
     for part in shlex.split(command):
         if part == "{program}":

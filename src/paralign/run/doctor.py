@@ -1,4 +1,4 @@
-"""What is wrong with the sides' interpreters, what differs between them, and what to do about it.
+"""What is wrong with the sides' interpreters, how they differ, and what to do.
 
 Nothing of the sides' own code is run: each interpreter examines itself (``worker/diagnosis.py``).
 """
@@ -36,7 +36,9 @@ class Diagnosis:
 
 
 def diagnose(directory: Path | None, limit: float = LIMIT) -> Diagnosis:
-    """Examine both interpreters of a project at once; without a folder, where there is no project here, this interpreter alone.
+    """Examine both interpreters of a project at once.
+
+    Without a folder, where there is no project here, this interpreter alone.
 
     Raises:
         UsageError: the named folder has no project file, or a wrong one.

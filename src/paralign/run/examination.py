@@ -1,4 +1,6 @@
-"""One interpreter, examined from outside: started, waited for no longer than allowed, its answer read without trusting it.
+"""One interpreter, examined from outside.
+
+Started, waited for no longer than allowed, its answer read without trusting it.
 
 What answers is a program in somebody else's environment: it may not be Python, hang, crash, or write anything.
 """
@@ -51,7 +53,10 @@ class Trouble(Enum):
 
 @dataclass
 class Check:
-    """A small computation: its greatest error relative to the greatest value, or why it failed."""
+    """A small computation: its greatest relative error, or why it failed.
+
+    The error is relative to the greatest value.
+    """
 
     name: str
     error: float = math.nan
@@ -135,7 +140,10 @@ def _examine(found: Examination, settings: SideSettings, cwd: Path, folder: Path
 
 
 def _run(arguments: list[str], settings: SideSettings, cwd: Path, output: Path, until: float, found: Examination) -> int | None:
-    """Run the side's interpreter with its output in a file, and end all that it has started; its exit code, None where it has none."""
+    """Run the side's interpreter, and end all that it has started; gives its exit code.
+
+    Its output goes into a file; None where it has no code.
+    """
     try:
         with output.open("wb") as file:
             process = launch(

@@ -1,4 +1,4 @@
-"""Two sides named on the command line, ``FILE.py:FUNCTION`` each, as the project that a ``paralign.toml`` would describe."""
+"""Two sides named ``FILE.py:FUNCTION`` on the command line, as a project."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ inputs = getattr(module, "inputs", None)
 
 
 def project(sides: Sequence[str], folder: Path) -> Project:
-    """A project of two functions that build a model each; ``inputs()`` beside them is taken too.
+    """A project of two functions that build a model each, and ``inputs()`` beside them.
 
     Args:
         sides: the reference's and the candidate's: ``models/net.py:build``, or ``package.module:function``. Both run in the
@@ -70,7 +70,10 @@ def _side(name: str, spec: str, folder: Path) -> SideSettings:
 
 
 def _place(path: Path) -> tuple[Path, str]:
-    """The folder that leads the path, and the module's dotted name below it: the current folder where that is above the file."""
+    """The folder that leads the path, and the module's dotted name below it.
+
+    The current folder where that is above the file.
+    """
     root = Path.cwd().resolve()
     if root not in path.parents or not all(part.isidentifier() for part in path.relative_to(root).with_suffix("").parts):
         root = path.parent

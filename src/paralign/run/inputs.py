@@ -25,7 +25,10 @@ DISTRIBUTIONS = ("normal", "uniform", "integers", "zeros", "ones", "arange")
 
 
 def save(folder: Path, name: str, value: Any) -> Capture:
-    """Write nested arrays as a capture with one tree called ``name``; what an earlier run left there is replaced."""
+    """Write nested arrays as a capture with one tree called ``name``.
+
+    What an earlier run left there is replaced.
+    """
     return save_several(folder, name, [value])
 
 

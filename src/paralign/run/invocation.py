@@ -1,4 +1,7 @@
-"""The user's own prediction program, run as its own command: what it prints and the file that it writes, as a capture."""
+"""The user's own prediction program, run as its own command.
+
+What it prints and the file that it writes become a capture.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,10 @@ class Program:
     lines: str = ""
 
     def tokens(self, path: str, out: str) -> list[str]:
-        """The command's arguments: no shell sees them, so that a path may hold blanks, quotes and semicolons."""
+        """The command's arguments, which no shell sees.
+
+        A path may therefore hold blanks, quotes and semicolons.
+        """
         found = [token.replace(PATH, path).replace(OUT, out) for token in split(self.command, self.side)]
         if found[0] in _PYTHONS:
             found[0] = self.settings.python
@@ -78,7 +84,10 @@ def is_python(word: str, settings: SideSettings) -> bool:
 
 @dataclass(frozen=True)
 class Run:
-    """What one run of a program gave: its lines, and the value in the file that it wrote (None without one)."""
+    """What one run of a program gave: its lines, and the value in its file.
+
+    None without a file.
+    """
 
     lines: Lines
     written: Any
@@ -208,7 +217,10 @@ def _limited(path: Path, program: Program) -> bytes:
 
 
 def _read(program: Program, out: Path) -> Any:
-    """The value in the file that the program wrote to ``{out}``, with or without an ending; None where the command has no such word."""
+    """The value in the file that the program wrote to ``{out}``, whatever its ending.
+
+    None where the command has no such word.
+    """
     if OUT not in program.command:
         return None
     found = [path for path in _candidates(program, out) if path.is_file()]
@@ -224,7 +236,7 @@ def _read(program: Program, out: Path) -> Any:
 
 
 def _candidates(program: Program, out: Path) -> Iterator[Path]:
-    """Where ``{out}`` may lie: with the endings that the command gives it, or the program adds."""
+    """Where ``{out}`` may lie: with the endings of the command, or of the program."""
     named = [word.partition(OUT)[2] for word in split(program.command, program.side) if OUT in word]
     for ending in dict.fromkeys([*named, *_ENDINGS]):
         if os.sep not in ending:

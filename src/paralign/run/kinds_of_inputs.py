@@ -1,4 +1,7 @@
-"""Inputs drawn otherwise than a project file says: for what a port does with values that small draws hardly ever have."""
+"""Inputs drawn otherwise than a project file says.
+
+They show what a port does with values that small draws hardly ever have.
+"""
 
 from __future__ import annotations
 
@@ -115,7 +118,10 @@ def _uniform(spec: dict[str, Any], values: np.ndarray[Any, Any], kind: Kind, ran
 
 
 def _integers(spec: dict[str, Any], values: np.ndarray[Any, Any], kind: Kind, random: np.random.Generator) -> np.ndarray[Any, Any]:
-    """The least and the greatest number more often; rows of one number alone could be masked as a whole, which nobody asks for."""
+    """Draw the least and the greatest whole number more often.
+
+    Rows of one number alone could be masked as a whole, which nobody asks for.
+    """
     if kind not in (Kind.WIDE, Kind.OUTLIERS):
         return values
     ends = [int(spec.get("low", 0)), int(spec.get("high", 2)) - 1]
@@ -124,7 +130,10 @@ def _integers(spec: dict[str, Any], values: np.ndarray[Any, Any], kind: Kind, ra
 
 
 def _with_zeros(values: np.ndarray[Any, Any], random: np.random.Generator) -> np.ndarray[Any, Any]:
-    """Some elements exactly 0, which a continuous distribution never gives: what a program does with padding, it does there."""
+    """Set some elements to exactly 0, which a continuous distribution never gives.
+
+    What a program does with padding, it does there.
+    """
     return np.asarray(np.where(_rare(values, random, PADDED), 0.0, values))
 
 

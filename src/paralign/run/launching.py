@@ -50,7 +50,10 @@ def launch(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
 
 
 class Guard:
-    """Kills a process group when this process ends; :meth:`close` calls it off. Without a shell there is none."""
+    """Kill a process group when this process ends; :meth:`close` calls it off.
+
+    Without a shell there is no guard.
+    """
 
     def __init__(self, group: int) -> None:
         self._shell: subprocess.Popen[bytes] | None = None
@@ -80,7 +83,10 @@ def kill_group(leader: int) -> None:
 
 
 def await_group(leader: int) -> None:
-    """Wait until nothing of a killed group is left: a signal takes its time. The leader has to be waited for first."""
+    """Wait until nothing of a killed group is left: a signal takes its time.
+
+    The leader has to be waited for first.
+    """
     until = time.monotonic() + GONE
     while time.monotonic() < until:
         try:

@@ -37,7 +37,9 @@ CALLED = {
 
 
 class Live:
-    """Jobs on live objects; model, optimizer and schedule are given back as they were on :meth:`close`.
+    """Jobs on live objects; :meth:`close` gives the objects back as they were.
+
+    They are the model, the optimizer and the schedule.
 
     The thread that asks for jobs has the turn (``run/turns.py``), and does them itself.
     """
@@ -97,7 +99,10 @@ class Live:
 
 @contextmanager
 def untouched_process() -> Iterator[None]:
-    """Generators of Python, numpy and the imported frameworks, and their devices in use, are afterwards as they were before."""
+    """Put generators and devices in use back as they were before, on leaving.
+
+    Those of Python, numpy and the imported frameworks.
+    """
     python, legacy = random.getstate(), np.random.get_state()  # noqa: NPY002 - the global generator is what checks seed
     frameworks: list[tuple[Lending, Any]] = []
     for name in finding.imported():
@@ -115,7 +120,7 @@ def untouched_process() -> Iterator[None]:
 
 
 def functions_of(side: Side, parameters: Callable[[Any], list[Any]]) -> dict[str, Callable[..., Any]]:
-    """The functions of a side given as live objects, under the names that a side's module would use.
+    """The functions of a side given as live objects, under the names of a side's module.
 
     Args:
         side: the live objects.
@@ -142,7 +147,9 @@ def functions_of(side: Side, parameters: Callable[[Any], list[Any]]) -> dict[str
 
 
 def check_functions(name: str, side: Side) -> None:
-    """Refuse an object where a function is expected: an optimizer, say, that belongs to some other copy of the weights.
+    """Refuse an object where a function is expected.
+
+    An optimizer, say, belongs to some other copy of the weights.
 
     Raises:
         UsageError: such an object.

@@ -1,4 +1,6 @@
-"""One check at a time in an output folder: who holds it, and whether what it started has ended.
+"""One check at a time in an output folder.
+
+Who holds it, and whether what it started has ended.
 
 The process that checks holds a lock of the system on a file in the folder. The system lets go of it when the process ends, however
 it ends: the lock of a dead process needs no clearing away. Its workers hold another one on the same file, shared among them: a check

@@ -1,4 +1,6 @@
-"""Processes that a launcher starts: known by a mark in their environment, so that none outlives the check.
+"""Processes that a launcher starts, so that none outlives the check.
+
+They are known by a mark in their environment.
 
 Launchers give each rank a session of its own, and ranks start readers of data. Neither a process group nor a parent leads to all of
 them; what every one of them inherits is the environment. On systems without ``/proc`` the launcher's own group is all that is known.
@@ -36,7 +38,10 @@ def new_mark() -> str:
 
 
 def bearers(mark: str) -> list[int]:
-    """The processes that bear a mark, whatever group and parent they have; those that have ended and wait to be collected left out."""
+    """The processes that bear a mark, whatever group and parent they have.
+
+    Those that have ended and wait to be collected are left out.
+    """
     wanted, found = f"{VARIABLE}={mark}".encode(), []
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -65,7 +70,10 @@ def end_bearers(mark: str, launcher: subprocess.Popen[bytes]) -> list[int]:
 
 
 class MarkedGuard(Guard):
-    """Kills a launcher's group and all that bear its mark when this process ends, however; :meth:`close` calls it off."""
+    """Kill a launcher's group and all that bear its mark when this process ends.
+
+    :meth:`close` calls it off.
+    """
 
     def __init__(self, group: int, mark: str) -> None:
         self._shell: subprocess.Popen[bytes] | None = None

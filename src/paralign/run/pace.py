@@ -1,4 +1,4 @@
-"""``[training]`` of a project file: how long the training is, how its schedule is advanced, what its batches are."""
+"""``[training]``: the training's length, its schedule's steps, its batches."""
 
 from __future__ import annotations
 
@@ -57,7 +57,10 @@ class Pace:
     split: str = "train"
 
     def steps_between(self, side: int) -> int:
-        """Updates between two steps of a side's schedule; 0 where that is an epoch of unknown length."""
+        """Updates between two steps of a side's schedule.
+
+        0 where that is an epoch of unknown length.
+        """
         return 1 if self.step_on[side] == ITERATION else self.steps_per_epoch or 0
 
 

@@ -1,4 +1,4 @@
-"""What a program prints, as lines of words and numbers, and which lines of two programs belong together."""
+"""What a program prints, as words and numbers, and which lines belong together."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ MARK = "#"
 
 @dataclass(frozen=True)
 class Number:
-    """A printed number; ``unit`` is the value of its last digit, 0 for whole numbers, which are exact."""
+    """A printed number.
+
+    ``unit`` is the value of its last digit, 0 for whole numbers, which are exact.
+    """
 
     value: float
     unit: float
@@ -83,7 +86,10 @@ def _number(text: str) -> Number:
 
 
 def matched(reference: Sequence[Line], candidate: Sequence[Line]) -> Iterator[tuple[Line | None, Line | None]]:
-    """Lines of both sides that say the same thing, in order: those of equal words first, then those between them that are alike."""
+    """Lines of both sides that say the same thing, in order.
+
+    Those of equal words first, then those between them that are alike.
+    """
     matcher = difflib.SequenceMatcher(None, [line.words for line in reference], [line.words for line in candidate], autojunk=False)
     for kind, first, past_first, second, past_second in matcher.get_opcodes():
         one, other = list(reference[first:past_first]), list(candidate[second:past_second])
@@ -94,7 +100,7 @@ def matched(reference: Sequence[Line], candidate: Sequence[Line]) -> Iterator[tu
 
 
 def _alike(reference: list[Line], candidate: list[Line]) -> Iterator[tuple[Line | None, Line | None]]:
-    """Lines of a stretch that differs: each with the first of the others' rest that is like it."""
+    """Pair lines of a differing stretch, each with the first that is like it."""
     rest = list(candidate)
     for line in reference:
         place = next((n for n, other in enumerate(rest) if likeness(line, other) >= LIKE), None)
@@ -110,13 +116,18 @@ def _alike(reference: list[Line], candidate: list[Line]) -> Iterator[tuple[Line 
 
 
 def likeness(one: Line, other: Line) -> float:
-    """The share of words that two lines have in common, from 0 to 1; names before a colon and numbers count as words."""
+    """The share of words that two lines have in common, from 0 to 1.
+
+    Names before a colon and numbers count as words.
+    """
     first, second = (re.findall(r"[^\W_]+|#", line.words.lower()) for line in (one, other))
     return difflib.SequenceMatcher(None, first, second, autojunk=False).ratio()
 
 
 def varying(first: Sequence[Line], second: Sequence[Line]) -> dict[str, float]:
-    """What changes between two runs of one program: words of a line -> the greatest relative distance of its numbers.
+    """What changes between two runs of one program.
+
+    Words of a line -> the greatest relative distance of its numbers.
 
     A line that only one run has, or whose words differ, is infinitely far.
     """

@@ -1,4 +1,6 @@
-"""A side's worker process: started with the side's own interpreter, spoken to over pipes, never waited for for ever.
+"""A side's worker process, started with the side's own interpreter.
+
+It is spoken to over pipes, and never waited for for ever.
 
 A request is a line of JSON with the path of a job file and a token that was never used before; the answer has to bear it. The side's code
 runs in the same process and can write into any of its descriptors: what is not an answer to this request is a failure of the side.
@@ -181,7 +183,10 @@ class Process:
         return None if self._process.stdout is None else self._line(self._process.stdout, time.monotonic() + self.timeout)
 
     def _line(self, pipe: BinaryIO | Any, until: float) -> bytes | None:
-        """The next line; None once the process has died, also where a child of it keeps the pipe open."""
+        """The next line; None once the process has died.
+
+        Also where a child of it keeps the pipe open.
+        """
         with selectors.DefaultSelector() as ready:
             ready.register(pipe, selectors.EVENT_READ)
             while True:
@@ -239,13 +244,19 @@ class Process:
         return WorkerFailed(kind, f"{cause}; last lines of its log:\n{self.tail()}", log=str(self.log), side=self.side)
 
     def tail(self) -> str:
-        """The last lines of the log; of a traceback that begins among them what follows its heading."""
+        """The last lines of the log.
+
+        Of a traceback that begins among them, what follows its heading.
+        """
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-TAIL:]
         heads = [number for number, line in enumerate(lines, 1) if line.startswith("Traceback (most recent call last)")]
         return "\n".join(f"    {line}" for line in lines[heads[-1] if heads else 0 :]) or "    (empty)"
 
     def dismiss(self) -> None:
-        """Let a process without a job end by itself, without waiting for it: :meth:`close` does that."""
+        """Let a process without a job end by itself, without waiting for it.
+
+        :meth:`close` waits.
+        """
         if not self._using.locked() and self._process.stdin is not None:
             self._process.stdin.close()
 
@@ -322,7 +333,10 @@ def write_own(path: Path, text: str) -> None:
 
 
 def revision(root: Path) -> str | None:
-    """The git revision of a side's code, with ``-dirty`` where it was changed since; None outside of git."""
+    """The git revision of a side's code; None outside of git.
+
+    It ends in ``-dirty`` where the code was changed since.
+    """
     try:
         done = subprocess.run(  # noqa: S603 - nothing but the folder comes from outside
             ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],  # noqa: S607 - the user's own git
@@ -346,7 +360,9 @@ def _told(reply: Reply) -> str:
 
 
 def environment(settings: SideSettings) -> dict[str, str]:
-    """This process's environment with the side's variables over it, and its environment's own programs first on the path.
+    """This process's environment with the side's variables over it.
+
+    Its environment's own programs come first on the path.
 
     Both workers run at once: unless the user says otherwise, each gets half the cores, and its threads sleep while they wait.
     Threads that spin for each other's core made a float64 forward pass thirty times slower.

@@ -1,4 +1,6 @@
-"""Where the time of a check goes: each worker's jobs, measured, and what paralign itself does, looked at every few milliseconds.
+"""Where the time of a check goes.
+
+Each worker's jobs are measured; what paralign itself does is looked at every few milliseconds.
 
 Looking at the stack needs no mark in the code that is looked at, and tells of a wait what it is for: a run that tries a suspect is part
 of location, though the same function waits for it as for a pass.

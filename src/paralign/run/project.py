@@ -87,7 +87,10 @@ class SideSettings:
 
 @dataclass(frozen=True)
 class Streaming:
-    """``[model]``: whether the model is run block by block, which list its blocks are, how many more than one of each kind are run."""
+    """``[model]``: whether the model runs block by block, which list has its blocks.
+
+    And how many more than one of each kind are run.
+    """
 
     streaming: bool = False
     blocks: str = ""
@@ -96,7 +99,9 @@ class Streaming:
 
 @dataclass
 class Settings:
-    """What the stages need to know; ``rules`` (:class:`paralign.weights.Rules`) say where weights go.
+    """What the stages need to know.
+
+    ``rules`` (:class:`paralign.weights.Rules`) say where weights go.
 
     ``commands``: the programs of ``[infer]`` by side, run with ``sides`` within ``timeout`` seconds a path. ``draws``: what each further
     set of inputs of ``forward`` is, in words; none but for a judge, who draws them. ``replay``: what
@@ -312,7 +317,9 @@ def _environment(table: dict[str, Any], where: str) -> dict[str, str]:
 
 
 def interpreter(wanted: str, folder: Path) -> str:
-    """The path of an interpreter named as a file, a virtual or conda environment's folder, ``conda:NAME``, or a command.
+    """The path of an interpreter named as a file, a folder, ``conda:NAME``, or a command.
+
+    The folder is that of a virtual or conda environment.
 
     Raises:
         EnvironmentUnavailable: there is none.
@@ -409,7 +416,7 @@ def _settings(table: dict[str, Any], path: Path) -> Settings:
 
 
 def _read_infer(table: dict[str, Any], settings: Settings, path: Path) -> None:
-    """The programs of both sides, which of their lines count, and of how many paths pictures are drawn."""
+    """Read both sides' programs, which of their lines count, and how many paths are drawn."""
     settings.commands = {side: table[key] for side in ("reference", "candidate") if (key := f"{side}_command") in table}
     for side, command in settings.commands.items():
         split(command, side)

@@ -1,4 +1,4 @@
-"""Why a group of ranks did not come to an end: which failed first and where, and which wait for whom."""
+"""Why a group of ranks did not end: which failed first and where, and which wait."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ MOST = 1 << 20
 
 
 class RanksFailed(WorkerFailed):
-    """A group of ranks that did not come to its end; ``talks`` says that processes have lost one another, or never met."""
+    """A group of ranks that did not come to its end.
+
+    ``talks`` says that processes have lost one another, or never met.
+    """
 
     talks: bool = False
 
@@ -131,7 +134,10 @@ def _read(kind: type[T], text: str) -> T | None:
 
 
 def culprit(ends: list[Ended]) -> Ended | None:
-    """The rank that failed first, those left out that only say that they have lost another, unless all do."""
+    """The rank that failed first.
+
+    Those that only say that they have lost another are left out, unless all do.
+    """
     failed = [end for end in ends if end.failed]
     causes = [end for end in failed if not end.lost]
     return min(causes or failed, key=lambda end: end.time, default=None)
@@ -197,7 +203,7 @@ def _quoted(rank: int, log: Path) -> str:
 
 
 def hung(side: str, ends: list[Ended], timeout: float, folder: Path) -> RanksFailed:
-    """The failure of a group that did not come to an end: which ranks wait, in what, and where the others are."""
+    """The failure of a group that did not end: which ranks wait, and where others are."""
     said = [f"the {len(ends)} processes did not come to an end within {timeout:g} s ([distributed] timeout)"]
     frames = []
     for end in ends:

@@ -1,4 +1,7 @@
-"""The logs that launchers keep of their processes: whose is whose, which failed first, and where in the user's code."""
+"""The logs that launchers keep of their processes.
+
+Whose is whose, which failed first, and where in the user's code.
+"""
 
 from __future__ import annotations
 
@@ -90,13 +93,19 @@ class RankLog:
 
     @property
     def failure(self) -> Trace | None:
-        """The traceback that ended the process: the last of its own; without one, what a crash has left."""
+        """The traceback that ended the process, the last of its own.
+
+        Without one, what a crash has left.
+        """
         own = [trace for trace in self.traces if not trace.is_launchers]
         return own[-1] if own else self.crash
 
 
 def logs_in(folder: Path) -> dict[int, Path]:
-    """Rank -> log of a launch: the newest for each rank, of its errors where these have a log of their own."""
+    """Rank -> the newest log of a launch.
+
+    It is the one of errors, where these have a log of their own.
+    """
     found: dict[int, Path] = {}
     for path in sorted(folder.rglob("*"), key=_age):
         rank = _rank_of(path)
@@ -106,7 +115,10 @@ def logs_in(folder: Path) -> dict[int, Path]:
 
 
 def forget(folder: Path) -> None:
-    """Delete the logs of earlier launches from a folder of ours: files that the launchers name, and folders that this empties."""
+    """Delete the logs of earlier launches from a folder of ours.
+
+    Files that the launchers name, and folders that this empties.
+    """
     for path in sorted(folder.rglob("*"), reverse=True):  # what lies in a folder comes before it
         named = path.name in _NAMES or _PADDLE.match(path.name) is not None
         with suppress(OSError):
@@ -160,7 +172,10 @@ def tracebacks(lines: list[str]) -> list[Trace]:
 
 
 def crashed(text: str) -> Trace | None:
-    """What compiled code says of its own end: an exception that nobody caught, or a signal that Paddle reports."""
+    """What compiled code says of its own end.
+
+    An exception that nobody caught, or a signal that Paddle reports.
+    """
     thrown = _THROWN.search(text)
     if thrown:
         return Trace(thrown["type"], (thrown["message"] or "").strip(), [])
@@ -169,13 +184,19 @@ def crashed(text: str) -> Trace | None:
 
 
 def first_failure(logs: list[RankLog]) -> RankLog | None:
-    """The process that failed first: one with a cause of its own before those that have lost it, then by the time of its log's end."""
+    """The process that failed first.
+
+    One with a cause of its own comes before those that have lost it, then the time of its log's end counts.
+    """
     failed = [log for log in logs if log.failure is not None]
     causes = [log for log in failed if log.failure is not None and not log.failure.is_consequence]
     return min(causes or failed, key=lambda log: log.written, default=None)
 
 
 def aborted(text: str) -> list[int]:
-    """The ranks that Paddle's launcher names in ``Out of all 4 trainers, the trainer process with rank=[1] was aborted``."""
+    """The ranks that Paddle's launcher says were aborted.
+
+    As in ``Out of all 4 trainers, the trainer process with rank=[1] was aborted``.
+    """
     found = _LAUNCHERS_WORDS.search(text)
     return [] if found is None else [int(rank) for rank in found["ranks"].split(",") if rank.strip()]

@@ -1,4 +1,6 @@
-"""A side's data-parallel program: started by its launcher, one capture a rank, ended whatever happens.
+"""A side's data-parallel program: its launcher starts it, each rank leaves a capture.
+
+It is ended whatever happens.
 
 The launcher starts the worker as its program; the job lies in a file, and so do the answers (``worker/supervise.py``, ``worker/rank.py``).
 """
@@ -112,7 +114,10 @@ class Ranks:
         raise failure
 
     def _rehearsed(self, weights: Path, captures: Path) -> str:
-        """Whether processes of the same launcher can talk without the user's program, in words; '' where the framework cannot try."""
+        """Whether the launcher's processes can talk without the user's program, in words.
+
+        '' where the framework cannot try.
+        """
         if own_launcher(self.settings.framework) is None:
             return ""
         limits = replace(self.distributed, timeout=min(REHEARSAL, self.distributed.timeout))
@@ -142,7 +147,10 @@ class Ranks:
         return blamed(self.side, ends, ranklogs.logs_in(self.logs), self.folder)
 
     def close(self) -> None:
-        """End the launcher and all that it started; also from another thread while the job is under way. There will be no other."""
+        """End the launcher and all that it started, for good.
+
+        Also from another thread while the job is under way.
+        """
         self._ended = True
         self._end()
         if self._rehearsal is not None:
@@ -159,7 +167,10 @@ class Ranks:
             raise WorkerFailed("left", f"processes that cannot be ended: {', '.join(map(str, left))}", side=self.side)
 
     def _prepare(self) -> None:
-        """Make the folders, and delete what an earlier launch left in them: files that we or the launchers name, nothing else."""
+        """Make the folders, and delete what an earlier launch left in them.
+
+        Files that we or the launchers name, nothing else.
+        """
         self.logs.mkdir(parents=True, exist_ok=True)
         self.saving.mkdir(exist_ok=True)
         for rank in range(self.distributed.nproc):
@@ -220,7 +231,7 @@ class Ranks:
             guard.close()
 
     def _wait(self, process: subprocess.Popen[bytes], deadline: float) -> bool:
-        """Wait for the launcher, no longer than until the deadline, and than ``GRACE`` after a rank has failed."""
+        """Wait for the launcher until the deadline, or ``GRACE`` after a rank has failed."""
         failed = 0.0
         while process.poll() is None:
             now = time.time()

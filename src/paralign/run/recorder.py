@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Outdated(Exception):
-    """Captures that were recorded in another process do not hold what the side computes in this one.
+    """Captures of another process do not hold what the side computes in this one.
 
     A model that fills a cache or counts its calls computes otherwise when it is run in another order.
     """
@@ -156,7 +156,10 @@ class Recorder:
         return capture
 
     def prepare(self, order: Task[Any], values: dict[str, Capture], *, recorded_by: str) -> None:
-        """Have every worker that is started from now on do a task first; and the one that runs, unless it made ``recorded_by`` itself."""
+        """Have every worker that is started from now on do a task first.
+
+        And the one that runs, unless it made ``recorded_by`` itself.
+        """
         job = Job.of(order, str(self.folder / f"{order.task}-again"), {n: str(c.path.absolute()) for n, c in values.items()})
         self._prelude.append(job)
         if recorded_by in self.reused and self._worker is not None and self._worker.alive:
@@ -209,7 +212,7 @@ class Recorder:
         self._end_worker()
 
     def close(self) -> None:
-        """End the worker, also one that another thread waits for or is about to start; there will be no other."""
+        """End the worker for good, also one that another thread waits for or will start."""
         self._closed = True
         self._end_worker()
 
@@ -220,7 +223,9 @@ class Recorder:
 
 
 def note_job(spent: SideTime, task: str, elapsed: float, resources: dict[str, float], *, started: bool) -> None:
-    """Add a job to where a side's time went: what its capture tells, and what passed around it.
+    """Add a job to where a side's time went.
+
+    What its capture tells, and what passed around it.
 
     Args:
         spent: of the side.
@@ -243,7 +248,10 @@ def note_job(spent: SideTime, task: str, elapsed: float, resources: dict[str, fl
 
 
 def _valid(path: Path, key: str, environment: dict[str, str] | None) -> bool:
-    """Whether a capture is there, whole, made with the same settings, and every file and variable that it depended on is unchanged."""
+    """Whether a capture is there, whole, of the same settings, and up to date.
+
+    Every file and variable that it depended on is unchanged.
+    """
     try:
         capture = Capture.open(path)
     except CaptureFormatError:
@@ -257,7 +265,9 @@ def _valid(path: Path, key: str, environment: dict[str, str] | None) -> bool:
 
 
 def both(reference: Callable[[], Capture], candidate: Callable[[], Capture]) -> tuple[Capture, Capture]:
-    """Two recordings at once; of live sides one after the other, in the thread whose settings and interrupts the user knows.
+    """Take two recordings at once; of live sides one after the other.
+
+    That is in the thread whose settings and interrupts the user knows.
 
     Raises:
         WorkerFailed: a side failed; where both did, the reference's failure, with the candidate's as its cause.
@@ -332,7 +342,7 @@ class Interpreter:
 
 
 def interpreter(python: str, env: dict[str, str]) -> Interpreter:
-    """What is installed for an interpreter, without importing any of it, and its environment variables."""
+    """What is installed for an interpreter, without importing it, and its environment."""
     try:
         done = subprocess.run([python, "-c", _PROBE, str(os.getpid())], capture_output=True, text=True, timeout=60, check=True, env=env)  # noqa: S603 - as in process.py
         found, variables_ = json.loads(done.stdout.splitlines()[-1])

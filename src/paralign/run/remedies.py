@@ -1,4 +1,7 @@
-"""What to do about failures that the frameworks' frequently asked questions speak of: known by their messages."""
+"""What to do about failures that the frameworks' own questions and answers know.
+
+They are known by their messages.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a check leaves on disk once it has ended: values that a later command reads, and no others."""
+"""What a check leaves on disk: values that a later command reads, and no others."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ WATCHED = {"operations": "forward", "gradients-": "backward"}
 
 
 def settle(captures: Path, result: CheckResult, asked: AbstractSet[str]) -> None:
-    """Release the values that nothing reads after a check, and put one file in the place of equal ones.
+    """Release the values that nothing reads after a check.
+
+    One file takes the place of equal ones.
 
     Args:
         captures: the folder of both sides' captures.
@@ -51,7 +53,10 @@ def settle(captures: Path, result: CheckResult, asked: AbstractSet[str]) -> None
 
 
 def _folders(place: Path) -> list[Path]:
-    """The captures in a folder that can be read; what a link leads to is another's, and so is one that cannot."""
+    """The captures in a folder that can be read.
+
+    What a link leads to is another's.
+    """
     if place.is_symlink() or not place.is_dir():
         return []
     return sorted(folder for folder in place.iterdir() if not folder.is_symlink() and _is_readable(folder))
@@ -72,7 +77,9 @@ def _agreed(verdicts: dict[str, str], *stages: str) -> bool:
 
 
 def _is_spent(folder: Path, verdicts: dict[str, str]) -> bool:
-    """Whether no command reads the values of a capture of the candidate, which is recorded anew by every check.
+    """Whether no command reads the values of a candidate's capture any more.
+
+    The candidate is recorded anew by every check.
 
     Outputs of ``forward`` are for ``paralign compare``; what belongs to a stage that differs, or that this check did not
     look at, is for a person.
@@ -90,7 +97,10 @@ def _is_spent(folder: Path, verdicts: dict[str, str]) -> bool:
 
 
 def _keep_within(folders: list[Path]) -> None:
-    """Release captures of the reference, what frees most first, until the others are in bounds; its weights stay."""
+    """Release captures of the reference until the others are in bounds.
+
+    What frees most goes first; its weights stay.
+    """
     files = {folder: {shard.stat().st_ino: shard.stat().st_size for shard in shards_of(folder)} for folder in folders}
     limit = max(LEAST, TIMES * sum(size for folder, held in files.items() if folder.name == "weights" for size in held.values()))
     others = [folder for folder in folders if folder.name != "weights"]

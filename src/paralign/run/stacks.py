@@ -1,4 +1,7 @@
-"""Stacks of processes that hang or crashed, as Python's ``faulthandler`` writes them, and tracebacks in logs."""
+"""Stacks of processes that hang or crashed, and tracebacks in logs.
+
+They are as Python's ``faulthandler`` writes them.
+"""
 
 from __future__ import annotations
 

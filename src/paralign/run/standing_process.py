@@ -1,4 +1,7 @@
-"""Trials of one program after the other: one process with the framework imported, and a child of it for each."""
+"""Trials of one program after the other.
+
+One process has the framework imported, and each trial is a child of it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ PATIENCE = 4 * GRACE
 
 
 def can_stand(settings: SideSettings) -> bool:
-    """Whether a side can be served by children: where processes fork, and no device is shared with them."""
+    """Whether a side can be served by children.
+
+    Processes must fork, and share no device.
+    """
     return hasattr(os, "fork") and settings.device == "cpu"
 
 
@@ -114,7 +120,10 @@ class Child(Process):
 
 
 def _is_end(line: bytes) -> bool:
-    """Whether a line says that the child has ended; what it answered before is of no use any more."""
+    """Whether a line says that the child has ended.
+
+    What it answered before is of no use any more.
+    """
     try:
         answer = json.loads(line)
     except ValueError:

@@ -153,7 +153,10 @@ def _of_settings(side: Examination, framework: Framework) -> Iterator[Symptom]:
 
 
 def _remedy(side: Examination, framework: Framework) -> str:
-    """The framework's own remedy where it gives one; else what fits a device that is not there, or an import that fails."""
+    """The framework's own remedy where it gives one.
+
+    Else what fits a device that is not there, or an import that fails.
+    """
     wants_gpu = side.device != "cpu" and framework.devices == ["cpu"]
     if wants_gpu:
         return f'{profile_of(framework.name).gpu_build}; or device = "cpu" for this side'

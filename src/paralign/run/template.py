@@ -1,4 +1,7 @@
-"""The project that ``paralign init`` writes: a small PyTorch model and its PaddlePaddle port, to be replaced by the user's own."""
+"""The project that ``paralign init`` writes: a small PyTorch model and its port.
+
+Both are to be replaced by the user's own.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TOML files of the user's: read within bounds of size and depth, with one error for all that can be wrong with them."""
+"""The user's TOML files, read within bounds of size and depth, with one kind of error."""
 
 from __future__ import annotations
 
@@ -74,7 +74,9 @@ def _invalid(what: str, cause: str, where: str) -> UsageError:
 
 
 def depth(text: str) -> int:
-    """How many parts the longest dotted key has, or how many brackets are open at once; texts and comments are left out.
+    """How many parts the longest dotted key has, or how many brackets are open at once.
+
+    Texts and comments are left out.
 
     >>> depth("a.b.c = [[1], {x = 2}] # ....."), depth("a = '.......'")
     (3, 1)
@@ -104,7 +106,7 @@ def depth(text: str) -> int:
 
 
 def _behind_text(text: str, place: int) -> int:
-    """Where the text that begins at a quotation mark ends; the end of everything where it does not."""
+    """Where the text that begins at a quotation mark ends, else the end of everything."""
     mark = text[place]
     end = mark * 3 if text.startswith(mark * 3, place) else mark
     place += len(end)
@@ -121,7 +123,10 @@ def _behind_text(text: str, place: int) -> int:
 
 
 def _check(value: Any, key: str, where: str) -> None:
-    """Refuse what no setting takes, wherever it stands: numbers beyond 64 bits, texts with a NUL or without end."""
+    """Refuse what no setting takes, wherever it stands.
+
+    Numbers beyond 64 bits, texts with a NUL or without end.
+    """
     if isinstance(value, dict):
         for name, inner in value.items():
             _check(name, key, where)

@@ -1,4 +1,6 @@
-"""One check of live objects at a time in this process: all share its generators of random numbers, and often a framework's settings.
+"""One check of live objects at a time in this process.
+
+All share its generators of random numbers, and often a framework's settings.
 
 A check inside a check, called by a model that is being checked, belongs to the same turn. Another thread waits; it does not where the
 thread that has the turn waits itself, because then it may wait for this one.

@@ -50,7 +50,7 @@ def inputs(found: Survey, model: Definition) -> str:
 
 
 def told(found: Survey, model: Definition) -> str:
-    """A line for the user: where the shapes of the inputs come from, or what is to be filled in."""
+    """A line for the user: where the inputs' shapes come from, or what is to be filled in."""
     example = _example(found, model)
     if example is None:
         return f"  inputs of {model.name}: no call with a tensor of known shape was found: fill in [inputs] in paralign.toml"

@@ -276,7 +276,10 @@ def _has_momentum(text: str) -> bool:
 
 
 def _commented(found: Survey, prefix: str) -> str:
-    """The functions about data and prediction as comments, with the data sets of the repository."""
+    """The functions about data and prediction as comments.
+
+    With the data sets of the repository.
+    """
     sets = found.classes(Kind.DATASET)
     listed = "".join(
         f"# {each.name}({', '.join(map(_comment, map(str, each.parameters)))})  {prefix}{each.place}\n" for each in sets[:MOST]

@@ -122,7 +122,9 @@ def _units(run: _Check) -> None:
 
 
 def choose(kinds: list[int], sample: int, seed: int) -> list[int]:
-    """Numbers of the blocks that are run: the first of each kind, and further ones drawn with a seed.
+    """Numbers of the blocks that are run: the first of each kind, and further ones.
+
+    The latter are drawn with a seed.
 
     >>> choose([0, 0, 0, 1, 0], 0, 0)
     [0, 3]

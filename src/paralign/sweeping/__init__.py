@@ -1,4 +1,7 @@
-"""Many ports, one report: each checked in a process of its own, what is done already not done again."""
+"""Many ports, one report.
+
+Each is checked in a process of its own, what is done already is not done again.
+"""
 
 from __future__ import annotations
 

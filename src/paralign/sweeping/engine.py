@@ -1,4 +1,7 @@
-"""All ports of a table, some at a time within a memory, each kept as soon as it is done: a sweep that was cut short goes on."""
+"""All ports of a table, some at a time within a memory.
+
+Each result is kept as soon as it is done: a sweep that was cut short goes on.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +123,10 @@ def _several(
 
 
 def _startable(waiting: list[Port], running: list[Port], jobs: int, memory: float | None) -> list[Port]:
-    """Ports that may begin now, in their order; a small one may begin before a large one that has to wait."""
+    """Ports that may begin now, in their order.
+
+    A small one may begin before a large one that has to wait.
+    """
     found: list[Port] = []
     for port in waiting:
         under_way = [*running, *found]

@@ -1,4 +1,7 @@
-"""One port of a sweep, checked in a process of its own, within a time and a memory; or its last result, where nothing has changed."""
+"""One port of a sweep, checked in a process of its own, within a time and a memory.
+
+Or its last result, where nothing has changed.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +80,10 @@ class Outcome:
 
 
 def from_json(data: bytes) -> Outcome | None:
-    """What :meth:`Outcome.to_json` wrote; None of what is damaged or of another version: the port is then checked again."""
+    """What :meth:`Outcome.to_json` wrote; None of what is damaged or of another version.
+
+    The port is then checked again.
+    """
     try:
         content = json.loads(data)
         if content.pop("schema") != SCHEMA:
@@ -101,7 +107,10 @@ def key_of(port: Port) -> str:
 
 
 def _installed(port: Port) -> list[dict[str, str]]:
-    """What is installed for the interpreters of both sides; nothing of a project that cannot be read: its check says why."""
+    """What is installed for the interpreters of both sides.
+
+    Nothing of a project that cannot be read: its check says why.
+    """
     try:
         project = read(port.project)
     except ParalignError:
@@ -110,7 +119,10 @@ def _installed(port: Port) -> list[dict[str, str]]:
 
 
 def is_current(earlier: Outcome, port: Port) -> bool:
-    """Whether an earlier result still holds: a port that failed is tried again, and so is one of which a file has changed."""
+    """Whether an earlier result still holds.
+
+    A port that failed is tried again, and so is one of which a file has changed.
+    """
     if earlier.failure or earlier.verdict == ERROR or earlier.key != key_of(port) or not earlier.files:
         return False
     return all(fingerprint(path) == known for path, known in earlier.files.items())
@@ -221,7 +233,9 @@ def _files(folder: Path, stages: list[str], own: dict[str, str]) -> dict[str, st
 
 
 def memory_of(leader: int) -> float:
-    """Resident bytes of a process and of all that it started; 0 where the system does not tell (``/proc``).
+    """Resident bytes of a process and of all that it started.
+
+    0 where the system does not tell (``/proc``).
 
     Pages that several of them share are counted for each.
     """

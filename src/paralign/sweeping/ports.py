@@ -51,7 +51,10 @@ class Port:
 
 @dataclass(frozen=True)
 class Sweep:
-    """A table of ports: where results go, how many ports are checked at a time, within how many gigabytes (None: as they need)."""
+    """A table of ports: where results go, and how many are checked at a time.
+
+    Within how many gigabytes (None: as they need).
+    """
 
     path: Path
     out: str

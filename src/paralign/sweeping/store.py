@@ -1,4 +1,7 @@
-"""Where a sweep's results are kept: a folder, or what fsspec reaches (``memory://``, ``s3://``, ``gs://`` …)."""
+"""Where a sweep's results are kept: a folder, or what fsspec reaches.
+
+``memory://``, ``s3://``, ``gs://`` …
+"""
 
 from __future__ import annotations
 
@@ -78,7 +81,9 @@ class Store:
             raise unwritten(path, fault) from fault
 
     def upload(self, folder: Path, name: str) -> int:
-        """Copy all files of a folder below a name, those whose names begin with a dot left out; how many there were.
+        """Copy all files of a folder below a name; gives how many there were.
+
+        Those whose names begin with a dot are left out.
 
         Raises:
             WriteFailed: one cannot be written.

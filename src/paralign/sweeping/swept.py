@@ -1,4 +1,7 @@
-"""A sweep as people and servers of continuous integration read it: a table, JUnit XML with a suite for each port."""
+"""A sweep as people and servers of continuous integration read it.
+
+A table, JUnit XML with a suite for each port.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,10 @@ def table(outcomes: Sequence[Outcome]) -> Table:
 
 
 def junit(outcomes: Sequence[Outcome]) -> str:
-    """A test suite for each port and a test case for each stage; a port without a report is one case with an error."""
+    """A test suite for each port and a test case for each stage.
+
+    A port without a report is one case with an error.
+    """
     root = ET.Element("testsuites")
     for outcome in outcomes:
         stages = outcome.stages or {"check": ERROR}

@@ -25,7 +25,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def assert_aligned(request: pytest.FixtureRequest) -> Callable[..., CheckResult]:
-    """``paralign.testing.assert_aligned``; with ``--paralign-out``, each check leaves its report in a folder of the test's name."""
+    """The function ``paralign.testing.assert_aligned``, which keeps reports if wanted.
+
+    With ``--paralign-out``, each check leaves its report in a folder of the test's name.
+    """
     kept, number = request.config.getoption("--paralign-out"), 0
 
     def checked(*sides: Any, **options: Any) -> CheckResult:

@@ -1,4 +1,7 @@
-"""Two logs of trainings held against each other: where they part, and how far apart they end."""
+"""Two logs of trainings held against each other.
+
+Where they part, and how far apart they end.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The training log that the migration guides ask for, written inside the user's own loop (section 3.10).
+"""The training log of the migration guides, written inside the user's own loop.
+
+See section 3.10.
 
 Needs Python 3.8 or newer, and numpy for the memory of predictions; a framework is only asked to wait for its device, where one is imported.
 """

@@ -1,4 +1,6 @@
-"""The band that a reference's trainings keep to, and the end of a training whose curve leaves it.
+"""The band that a reference's trainings keep to.
+
+A training whose curve leaves it is ended.
 
 How wide the band is, the reference's own runs say: each is held against the mean of the others, and the one that is at its worst furthest
 from it sets the width, times a factor that depends on their number: where runs differ by an offset that is drawn from a normal law, which
@@ -145,7 +147,10 @@ class Band:
         return ""
 
     def _say_unknown(self, known: bool) -> None:
-        """Say once that the rows are at other places than the reference's: then nothing is watched."""
+        """Say once that the rows are at other places than the reference's.
+
+        Then nothing is watched.
+        """
         if known:
             self._unknown = None
         elif self._unknown is not None:
@@ -175,7 +180,10 @@ class Band:
         return f"{told}; outside since {_at(since)}"
 
     def _zone(self, key: Tuple[str, str], curves: List[Curve]) -> "Dict[Place, Tuple[float, float]]":
-        """Place -> middle of the band and half its width, up to the first place at which a training of the reference broke down."""
+        """Place -> middle of the band and half its width.
+
+        Up to the first place at which a training of the reference broke down.
+        """
         places = [place for place in curves[0] if all(place in curve for curve in curves)]
         end = next((n for n, place in enumerate(places) if not all(math.isfinite(curve[place]) for curve in curves)), len(places))
         places = places[:end]
@@ -216,7 +224,9 @@ def _around(values: List[float]) -> List[float]:
 
 
 def _shared(runs: List[List[Row]], figures: Optional[Sequence[str]]) -> "Dict[Tuple[str, str], List[Curve]]":
-    """Kind and figure -> its curve in every run; of a place that a log has twice, as after a resumed training, the last one counts.
+    """Kind and figure -> its curve in every run.
+
+    Of a place that a log has twice, as after a resumed training, the last one counts.
 
     Raises:
         UsageError: a figure that a run lacks, or no figure that all have.
@@ -258,7 +268,9 @@ def _lines_of(name: "Union[str, os.PathLike[str]]") -> Path:
 
 
 def _read(path: Path) -> List[Row]:
-    """The rows of a file of JSON lines; a last line that was cut off, as by a kill, is left out.
+    """The rows of a file of JSON lines.
+
+    A last line that was cut off, as by a kill, is left out.
 
     Raises:
         CaptureFormatError: another line cannot be read, or there is no row.

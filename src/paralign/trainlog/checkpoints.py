@@ -1,4 +1,6 @@
-"""``model_N`` of every epoch and ``latest``, as the guides' training programs write them; and which of them a training goes on from.
+"""``model_N`` of every epoch and ``latest``, and from which a training goes on.
+
+The guides' training programs write them so.
 
 A kill between two files leaves a checkpoint of two epochs: weights of one, optimizer of the other. So each has a note beside it with the
 sizes and SHA-256 of its files, written last, and what does not fit its note is not taken.
@@ -109,7 +111,10 @@ class Checkpoints:
             raise UsageError(f"the checkpoint cannot be written: {error.strerror}", where=str(self.folder)) from error
 
     def taken(self) -> Optional[Taken]:
-        """The complete checkpoint of the highest epoch, ``latest`` before ``model_N``; None where there is none."""
+        """The complete checkpoint of the highest epoch; None where there is none.
+
+        ``latest`` comes before ``model_N``.
+        """
         names = self._names()
         suffixes = max((set(found) for found in names.values()), key=len, default=set())
         fit: List[Taken] = []

@@ -1,4 +1,7 @@
-"""The log of a prediction program: time before, in and after the model, and memory, as AutoLog's reports name them."""
+"""The log of a prediction program.
+
+Time before, in and after the model, and memory, as AutoLog's reports name them.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,10 @@ class InferenceLog:
         self._now = {}
 
     def report(self) -> Dict[str, Optional[float]]:
-        """Milliseconds of each part of a batch on average (None where none was timed), samples a second, and memory in MB."""
+        """Milliseconds of each part of a batch, samples a second, and memory in MB.
+
+        Milliseconds are means, None where none was timed.
+        """
         count = len(self._done)
         told: Dict[str, Optional[float]] = {"batches": float(count), "samples": float(self._samples)}
         whole = sum(sum(each.values()) for each in self._done)

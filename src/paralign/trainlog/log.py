@@ -1,4 +1,7 @@
-"""Losses, rates and costs of a training, written as the guides want them, without their own cost in the figures."""
+"""Losses, rates and costs of a training, written as the guides want them.
+
+Their own cost is not in the figures.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +83,10 @@ class TrainLog:
         self._at: Tuple[int, int] = (0, -1)
 
     def batches(self, loader: Iterable[Any], epoch: int) -> Iterator[Tuple[int, Any]]:
-        """The batches of a loader with their numbers, timed: how long each took to be read, and to be computed with."""
+        """The batches of a loader with their numbers, timed.
+
+        How long each took to be read, and to be computed with.
+        """
         iterator = iter(loader)
         number = 0
         while True:
@@ -106,7 +112,10 @@ class TrainLog:
         self._end_where_left()
 
     def step(self, samples: int, **values: Any) -> None:
-        """What a batch came to: its size, and figures such as ``loss``, ``lr``, ``acc`` (numbers, or tensors of one element)."""
+        """Note what a batch came to: its size, and figures such as ``loss``, ``lr``, ``acc``.
+
+        Figures are numbers, or tensors of one element.
+        """
         self._synchronize()
         began = time.perf_counter()
         self._interval.add(samples, {name: number(name, value) for name, value in values.items()})
@@ -126,11 +135,17 @@ class TrainLog:
         self._end_where_left()
 
     def checkpoint(self, epoch: int, save: Callable[[str], Any]) -> None:
-        """Write ``model_N`` and ``latest`` below :attr:`folder`, on rank 0; see :class:`~paralign.trainlog.Checkpoints`."""
+        """Write ``model_N`` and ``latest`` below :attr:`folder`, on rank 0.
+
+        See :class:`~paralign.trainlog.Checkpoints`.
+        """
         Checkpoints(self.folder, self.rank).write(epoch, save)
 
     def resume(self, load: Callable[[str], Any]) -> int:
-        """The epoch to begin with: 0, or with ``resume=True`` the one after the checkpoint that is loaded."""
+        """The epoch to begin with, 0 unless ``resume=True``.
+
+        Then it is the one after the checkpoint that is loaded.
+        """
         return Checkpoints(self.folder, self.rank).resume(load) if self.resuming else 0
 
     def close(self) -> None:

@@ -13,7 +13,10 @@ def forget_peak() -> None:
 
 
 def peak_bytes() -> float:
-    """The greatest resident memory of this process since :func:`forget_peak`, in bytes; since its start where the system cannot forget."""
+    """The greatest resident memory in bytes since :func:`forget_peak`.
+
+    Since the process's start where the system cannot forget.
+    """
     try:
         with open("/proc/self/status", encoding="ascii") as file:  # noqa: PTH123 - a file of the kernel's
             return next(float(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM"))

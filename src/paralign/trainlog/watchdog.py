@@ -1,4 +1,7 @@
-"""Watches a training that breaks down now and then: stops it, goes back to the last good checkpoint, keeps samples on the way."""
+"""Watch a training that breaks down now and then.
+
+Stop it, go back to the last good checkpoint, keep samples on the way.
+"""
 
 from __future__ import annotations
 

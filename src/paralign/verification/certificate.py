@@ -29,7 +29,10 @@ class Judgement(Enum):
 
 @dataclass(frozen=True)
 class Round:
-    """One set of drawn weights and inputs: the verdict, error ÷ noise and reason of each stage, by its name."""
+    """One set of drawn weights and inputs, and what each stage came to.
+
+    The verdict, error ÷ noise and reason of each stage, by its name.
+    """
 
     number: int
     verdicts: dict[str, str]
@@ -63,7 +66,9 @@ class Certificate:
         return dict(told)
 
     def to_json(self, key: bytes = b"") -> str:
-        """The certificate with its own hash (``sha256``), and with a key its HMAC (``hmac``), as text.
+        """The certificate with its own hash (``sha256``), as text.
+
+        With a key its HMAC (``hmac``) is there too.
 
         Args:
             key: known to the judge and to those who trust it.

@@ -1,4 +1,7 @@
-"""The port answers before the reference does: recorders of the two sides that keep this order."""
+"""The port answers before the reference does.
+
+Recorders of the two sides keep this order.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,9 @@ class Turn:
 
 @dataclass
 class Committed(Recorder):
-    """The port's recorder: each answer comes from a fresh process, which ends with it and sees nothing of what the reference says.
+    """The port's recorder: each answer comes from a fresh process, which ends with it.
+
+    That process sees nothing of what the reference says.
 
     ``handed`` are the captures that its tasks were given; ``captures`` all that it made.
     """
@@ -98,7 +103,10 @@ class Committed(Recorder):
 
 @dataclass
 class Waiting(Recorder):
-    """The reference's recorder: it answers only what the port has answered before, but for passes that it draws numbers for."""
+    """The reference's recorder: it answers only what the port has answered before.
+
+    Passes that it draws numbers for are excepted.
+    """
 
     turn: Turn = field(default_factory=Turn)
     timeout: float = 600.0

@@ -1,4 +1,7 @@
-"""What is random in train mode: a pass is compared in which the port draws what the reference drew."""
+"""What is random in train mode.
+
+A pass is compared in which the port draws what the reference drew.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,9 @@ OTHERWISE = "in train mode, with the reference's draws, the port gives other res
 
 
 def judge(context: Context, result: StageResult) -> None:
-    """Judge train mode with everything random in it on: the steps of the stage are compared with dropout off.
+    """Judge train mode with everything random in it on.
+
+    The steps of the stage are compared with dropout off.
 
     What is random otherwise makes an aligned stage diverge; a pass that was not the same proves nothing. Steps that were left out, of
     a port alone that differs from call to call, prove nothing either.

@@ -1,4 +1,7 @@
-"""Rounds of a judgement: weights and inputs drawn anew, both sides in fresh processes, the port first."""
+"""Rounds of a judgement.
+
+Weights and inputs are drawn anew, both sides run in fresh processes, the port first.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,10 @@ _SEEDS = 2**31
 
 @dataclass
 class _Case:
-    """What is judged: the specification as a project, the port's folder, the judge's own files, modules that the port may not import."""
+    """What is judged: the specification as a project, and the port's folder.
+
+    Also the judge's own files, and modules that the port may not import.
+    """
 
     project: Project
     specification: Path
@@ -249,7 +255,10 @@ def _run(name: str, context: Context) -> StageResult:
 
 
 def _draw(case: _Case, context: Context, own: Path, stage: str, size: int | None) -> None:
-    """Draw inputs and labels that nothing has seen: for ``forward`` a set of each kind, for ``backward`` a batch for each step."""
+    """Draw inputs and labels that nothing has seen.
+
+    For ``forward`` a set of each kind, for ``backward`` a batch for each step.
+    """
     further = case.kinds if stage == "forward" else ()
     if stage == "backward" and case.project.labels is not None:
         further = (Kind.SPECIFIED,) * (context.settings.steps - 1)
@@ -262,7 +271,10 @@ def _draw(case: _Case, context: Context, own: Path, stage: str, size: int | None
 
 
 def _other_length(case: _Case, size: int | None) -> int | None:
-    """Another length of the first axis where it may have several: one that nobody named, up to one more than the greatest that was."""
+    """Another length of the first axis, where it may have several.
+
+    It is one that nobody named, up to one more than the greatest that was.
+    """
     others = [n for n in range(min(case.sizes), max(case.sizes) + 2) if n != size] if case.sizes else []
     return secrets.choice(others) if others else size
 

@@ -1,4 +1,7 @@
-"""What a port did that an honest one has no need of, from what its process was seen to do and from the judge's files."""
+"""What a port did that an honest one has no need of.
+
+Its process was seen to do it, or the judge's files tell.
+"""
 
 from __future__ import annotations
 

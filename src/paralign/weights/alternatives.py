@@ -82,7 +82,10 @@ def _instead(plan: Plan, other: Plan, note: str) -> Option | None:
 
 
 def _uneven(plan: Plan) -> Choice:
-    """Layers of some blocks paired otherwise than their like in most blocks: paired as in most."""
+    """Pair layers of some blocks as their like are paired in most blocks.
+
+    Only those that are paired otherwise change.
+    """
     seen: dict[str, Counter[str]] = defaultdict(Counter)
     held: dict[tuple[str, str, str], Slot] = {}
     moves = [(m, m.source, m.target) for m in plan.moves if m.how != SHARED and m.source is not None and m.target is not None]

@@ -1,4 +1,7 @@
-"""Rules that give the same ways again from names alone: as few and as regular as that allows."""
+"""Rules that give the same ways again from names alone.
+
+They are as few and as regular as that allows.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ if TYPE_CHECKING:
 
 
 def exact(ways: Sequence[Way], dropped: Sequence[str]) -> Rules:
-    """The rules behind ways that are known: :func:`paralign.weights.byname.follow` makes these ways of them again.
+    """The rules behind ways that are known.
+
+    :func:`paralign.weights.byname.follow` makes these ways of them again.
 
     Args:
         ways: of tensors that have a place, from the names in one checkpoint to those in the other.

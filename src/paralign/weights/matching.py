@@ -207,7 +207,10 @@ class _Matching:
                 self._pair(reference, candidate, "name")
 
     def by_name_alone(self) -> None:
-        """Pair what has equal names and shapes in layers of different kinds: a last resort, after order."""
+        """Pair what has equal names and shapes in layers of different kinds.
+
+        It is a last resort, after order.
+        """
         for reference, candidate in self.unlike:
             if {reference, candidate} & self.placed or candidate.place in self.sources or self._misfit(reference, candidate):
                 continue

@@ -34,7 +34,9 @@ ROWS = frozenset({"linear", "embedding", "batchnorm", "instancenorm"})
 def taken_apart(
     mine: Sequence[Tensor], others: Sequence[Tensor], units: Sequence[Unit], other_units: Sequence[Unit]
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """The tensors of both sides, those of layers that the other side has in parts as such parts.
+    """The tensors of both sides, in parts where the other side has parts.
+
+    Those of layers are taken apart.
 
     Layers of one kind with the same inputs are laid beside each other in order, those of one side against those of the other: where
     the numbers of outputs add up, one against several, there is a pack. Nothing is taken apart unless all of them come out even, nor

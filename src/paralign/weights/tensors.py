@@ -278,7 +278,10 @@ def _own_kernel(reference: Tensor, candidate: Tensor) -> bool:
 
 
 def _flat_norm(reference: Tensor, candidate: Tensor) -> bool:
-    """Whether both are of layer norms over several axes, of which Paddle keeps the weights flat."""
+    """Whether both are of layer norms over several axes.
+
+    Paddle keeps the weights of these flat.
+    """
     return reference.kind == candidate.kind == "layernorm" and math.prod(reference.shape) == math.prod(candidate.shape)
 
 

@@ -1,4 +1,7 @@
-"""The package reprod_log 1.0.1 without its risks: replace ``reprod_log`` by ``paralign.compat.reprod_log`` in imports, and go on."""
+"""The package reprod_log 1.0.1 without its risks.
+
+Replace ``reprod_log`` by ``paralign.compat.reprod_log`` in imports, and go on.
+"""
 
 from paralign.compat.reprod_log import compare, utils
 from paralign.compat.reprod_log.log import ReprodDiffHelper, ReprodLogger, report_lines

@@ -1,4 +1,7 @@
-"""reprod_log's ``compare``: two dicts of arrays, or two models and their training steps, in one process."""
+"""reprod_log's ``compare``, in one process.
+
+Two dicts of arrays, or two models and their training steps.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ def compute_diff(data1: Dict[Any, Any], data2: Dict[Any, Any]) -> Dict[Any, Any]
 def compare_forward(
     torch_model: Any, paddle_model: Any, input_dict: Dict[Any, Any], diff_threshold: float = 1e-6, diff_method: Method = "mean"
 ) -> None:
-    """Run both models in eval mode on the same arrays, given by keyword, and print what their outputs differ by."""
+    """Run both models in eval mode on the same arrays, and print how outputs differ.
+
+    Arrays are given by keyword.
+    """
     torch_model.eval()
     paddle_model.eval()
     outputs = torch2np(torch_model(**np2torch(input_dict))), paddle2np(paddle_model(**np2paddle(input_dict)))
@@ -55,7 +61,9 @@ def compare_loss_and_backward(
     diff_threshold: float = 1e-6,
     diff_method: Method = "mean",
 ) -> None:
-    """Take steps of plain gradient descent with both models in eval mode; print what losses and gradients differ by.
+    """Take steps of plain gradient descent with both models; print what differs.
+
+    In eval mode; losses and gradients are compared.
 
     It ends with the first step that fails. ``torch_loss`` and ``paddle_loss`` take the inputs (a dict of tensors) and the outputs, and
     return a dict with the entry ``loss``.

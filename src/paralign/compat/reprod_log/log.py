@@ -1,4 +1,6 @@
-"""The two classes of reprod_log 1.0.1, without a framework and without unpickling: replace the import and go on.
+"""The two classes of reprod_log 1.0.1, without a framework and without unpickling.
+
+Replace the import and go on.
 
 Files, diffs, printed lines and the log's format are the same. What differs, because it was unsafe:
 
@@ -142,7 +144,9 @@ def report_lines(
     threshold: float = 1e-6,
     now: Optional[datetime] = None,
 ) -> Tuple[List[str], bool]:
-    r"""The lines of reprod_log's report about two dicts of arrays, and whether all differences pass.
+    r"""The lines of reprod_log's report about two dicts, and whether all differences pass.
+
+    The dicts are of arrays.
 
     Nothing is printed or written. ``now`` is the time that the lines bear; the present local time unless given.
 
@@ -226,7 +230,10 @@ def lines_of(differences: Dict[Any, Any], method: Method, threshold: float, inde
 def _lines(
     differences: Dict[Any, Any], methods: Sequence[str], threshold: float, indent: str, level: int, verdicts: List[bool]
 ) -> Iterator[str]:
-    """The lines about each name; the verdict of each line that has one is added to ``verdicts``."""
+    """The lines about each name.
+
+    The verdict of each line that has one is added to ``verdicts``.
+    """
     for key, value in differences.items():
         if not _is_measured(value):
             yield f"{indent * level}{key}"
@@ -241,7 +248,10 @@ def _lines(
 
 
 def _is_measured(value: Dict[Any, Any]) -> bool:
-    """Whether these are the figures of one array; else they are the dicts of several, which may bear the same names."""
+    """Whether these are the figures of one array.
+
+    Else they are the dicts of several, which may bear the same names.
+    """
     return set(value) == set(_METHODS) and not any(isinstance(figure, dict) for figure in value.values())
 
 

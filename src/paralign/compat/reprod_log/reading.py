@@ -1,4 +1,6 @@
-"""Logs of differences, read back: both line formats that reprod_log has had, and what a check writes after them.
+"""Logs of differences, read back.
+
+Both line formats that reprod_log has had, and what a check writes after them.
 
 ::
 
@@ -69,7 +71,10 @@ class DiffLog:
 
     @property
     def passed(self) -> Optional[bool]:
-        """Whether all is well: by paralign's verdict, else by its conclusion and lines; None where nothing was compared."""
+        """Whether all is well; None where nothing was compared.
+
+        By paralign's verdict, else by its conclusion and lines.
+        """
         if self.verdict:
             return {"aligned": True, "diverged": False}.get(self.verdict)
         if not self.figures:
@@ -78,7 +83,9 @@ class DiffLog:
 
 
 def read_diff_log(path: "Union[str, Path]") -> DiffLog:
-    """Read a log that ``ReprodDiffHelper.report``, reprod_log in either of its formats, or a check wrote.
+    """Read a log that ``ReprodDiffHelper.report`` or a check wrote.
+
+    Both formats of reprod_log are read.
 
     Raises:
         UsageError: there is no such file.
@@ -120,7 +127,10 @@ def _parsed(text: str) -> DiffLog:
 
 
 def _take_name(log: DiffLog, names: Dict[int, str], number: int, line: str, message: str) -> None:
-    """Note the name of an array, or of a dict of them, by its depth; a line without a stamp is none of the log's."""
+    """Note the name of an array, or of a dict of them, by its depth.
+
+    A line without a stamp is none of the log's.
+    """
     found = _NAME.match(message)
     if found is None or message is line:
         log.unread.append((number, line))

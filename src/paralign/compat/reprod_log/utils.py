@@ -1,4 +1,7 @@
-"""reprod_log's ``utils``: a logger, arrays to tensors and back, lines about differences; frameworks are imported when they are used."""
+"""reprod_log's ``utils``; frameworks are imported when they are used.
+
+A logger, arrays to tensors and back, lines about differences.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,10 @@ def init_logger(log_file: Optional[str] = None, name: str = "root", log_level: i
 
 
 def np2torch(data: Dict[Any, Any]) -> Dict[Any, Any]:
-    """The arrays of a dict as PyTorch's tensors of their own types (reprod_log makes integers float32), other values as they are."""
+    """The arrays of a dict as PyTorch's tensors of their own types, other values as is.
+
+    reprod_log makes integers float32.
+    """
     return _converted(data, import_module("torch").tensor)
 
 
@@ -70,7 +76,9 @@ def check_print_diff(
     indent: str = "\t",
     level: int = 0,
 ) -> bool:
-    """Print which differences pass, and say whether all do; NaN does not, nor does a dict without any.
+    """Print which differences pass, and say whether all do.
+
+    NaN does not, nor does a dict without any.
 
     Args:
         diff_dict: as ``compare.compute_diff`` gives it.

@@ -1,4 +1,4 @@
-"""What turns the reference's array into the candidate's: simple experiments on two values of one point."""
+"""What turns the reference's array into the candidate's, by simple experiments."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ SIMILAR = 0.8
 
 
 def apart(reference: Array, candidate: Array) -> float:
-    """Relative L2 error of arrays of one shape; infinite where shapes, NaN or infinities differ."""
+    """Relative L2 error of arrays of one shape.
+
+    Infinite where shapes, NaN or infinities differ.
+    """
     if reference.shape != candidate.shape or not (np.isfinite(reference).all() and np.isfinite(candidate).all()):
         same = reference.shape == candidate.shape and np.array_equal(reference, candidate, equal_nan=True)
         return 0.0 if same else float("inf")
@@ -42,7 +45,10 @@ def apart(reference: Array, candidate: Array) -> float:
 
 
 def laid_out(reference: Array, candidate: Array) -> Array | None:
-    """The candidate's array with its axes in the reference's order, where moving one axis makes them equal; else None."""
+    """The candidate's array in the reference's order of axes, if one move does it.
+
+    None where moving one axis does not make them equal.
+    """
     first, second = (np.squeeze(a) if a.ndim > 1 else a for a in (reference, candidate))
     if sorted(first.shape) != sorted(second.shape) or first.ndim > 4:  # noqa: PLR2004 - more axes than images and videos have
         return None
@@ -52,7 +58,10 @@ def laid_out(reference: Array, candidate: Array) -> Array | None:
 
 
 def _orders(count: int) -> list[tuple[int, ...]]:
-    """Orders of axes that differ in the place of the channels alone: exchanging height and width would be another picture."""
+    """Orders of axes that differ in the place of the channels alone.
+
+    Exchanging height and width would be another picture.
+    """
     axes = tuple(range(count))
     found = [axes]
     if count >= 3:  # noqa: PLR2004 - channels beside height and width
@@ -72,7 +81,10 @@ def same(reference: Array, candidate: Array) -> bool:
 
 
 def pointwise(reference: Array, candidate: Array) -> bool:
-    """Whether two arrays show the same thing, each channel scaled and shifted: what differs is no matter of places."""
+    """Whether two arrays show the same, each channel scaled and shifted.
+
+    What differs is then no matter of places.
+    """
     candidate = _oriented(reference, candidate)
     if reference.shape != candidate.shape or reference.size < PATCH * PATCH:
         return False
@@ -87,7 +99,7 @@ def pointwise(reference: Array, candidate: Array) -> bool:
 
 
 def explain(given: Array | None, reference: Array, candidate: Array) -> Finding | None:
-    """A finding that says how the candidate's value comes from the reference's; None where nothing simple explains it.
+    """A finding that says how the candidate's value comes from the reference's, or None.
 
     Args:
         given: what both were made from, in the reference's layout; None where it is not known.
@@ -112,7 +124,7 @@ Values = tuple["Array | None", Array, Array]
 
 
 def carries(first: Values, second: Values) -> bool:
-    """Whether what turns the reference's value into the candidate's in one sample does so in another.
+    """Whether what turns one sample's reference value into the candidate's fits another.
 
     A line that was fitted to one (a factor, a mean and a deviation) must fit the other as it is; any other kind of difference must
     be of the same kind there.
@@ -129,7 +141,10 @@ def carries(first: Values, second: Values) -> bool:
 
 
 def _fitted(reference: Array, candidate: Array) -> tuple[int | None, list[float], list[float]] | None:
-    """The line from one side's value to the other's: an axis of channels (None for all elements alike), slopes, offsets."""
+    """The line from one side's value to the other's: axis of channels, slopes, offsets.
+
+    The axis is None for all elements alike.
+    """
     reference = np.asarray(reference, np.float64)
     candidate = _oriented(reference, np.asarray(candidate, np.float64))
     if reference.shape != candidate.shape or not (np.isfinite(reference).all() and np.isfinite(candidate).all()):
@@ -156,7 +171,7 @@ def _fits(line: tuple[int | None, list[float], list[float]], reference: Array, c
 
 
 def _oriented(reference: Array, candidate: Array) -> Array:
-    """The candidate's array in the reference's layout, where only the place of the channels can differ."""
+    """The candidate's array in the reference's layout, if only the channels' place differs."""
     if reference.shape == candidate.shape or reference.ndim != candidate.ndim or reference.ndim not in (3, 4):
         return candidate
     for source, target in ((-1, -3), (-3, -1)):
@@ -284,7 +299,7 @@ def _normalised(given: Array | None, reference: Array, candidate: Array) -> Iter
 
 
 def normalisation(given: Array, result: Array) -> tuple[list[float], list[float]] | None:
-    """Mean and deviation, channel by channel, with which a value was normalised; None where it was not."""
+    """Mean and deviation by channel with which a value was normalised; None if it was not."""
     given = _oriented(result, np.asarray(given, np.float64))
     if given.shape != result.shape or not (np.isfinite(given).all() and np.isfinite(result).all()):
         return None
@@ -372,7 +387,10 @@ def _shifted(_: Array | None, reference: Array, candidate: Array) -> Iterator[Fo
 
 
 def _resized(given: Array | None, reference: Array, candidate: Array) -> Iterator[Found]:
-    """Another interpolation, recognised where the image before it is known; suspected where both show the same."""
+    """Another interpolation, recognised where the image before it is known.
+
+    It is suspected where both show the same.
+    """
     alike = _correlation(reference, candidate)
     if alike < SIMILAR:
         return

@@ -101,7 +101,9 @@ def _apply(image: Array, axes: tuple[int, int], matrices: list[Array]) -> Array:
 
 
 def recognised(image: Array, result: Array, axes: tuple[int, int], step: float) -> str | None:
-    """The way that gives ``result`` to within about one ``step`` (a grey level, or a rounding); None where none does.
+    """The way that gives ``result`` to within about one ``step``; None where none does.
+
+    A step is a grey level, or a rounding.
 
     Args:
         image: what was resized.

@@ -1,4 +1,6 @@
-"""What turns the reference's sample into the candidate's, by what samples are: rows of time, token numbers, boxes, frames.
+"""What turns one sample into the other, by what samples are.
+
+Rows of time, token numbers, boxes, frames.
 
 Every rule must hold in all samples that it is given; one sample alone suggests it, two or more prove it.
 """
@@ -65,7 +67,10 @@ def _rules(pairs: Pairs, *, whole: bool) -> list[Rule]:
 
 
 def frames(reference: Array, candidate: Array) -> tuple[int, int] | None:
-    """The first frame, along the first axis, from which two videos part, and how many of the frames differ; None for what is no video."""
+    """The first frame from which two videos part, and how many differ; else None.
+
+    Frames lie along the first axis.
+    """
     if reference.ndim <= VIDEO or reference.shape[1:] != candidate.shape[1:] or min(len(reference), len(candidate)) < LEAST:
         return None
     count = min(len(reference), len(candidate))
@@ -291,7 +296,10 @@ def _box_form(pairs: Pairs) -> tuple[str, str, str] | None:
 
 
 def _box_scale(pairs: Pairs) -> tuple[str, str, str] | None:
-    """Boxes in pixels on one side, in shares of the picture on the other: a factor for x and one for y, sample by sample."""
+    """Boxes in pixels on one side, in shares of the picture on the other.
+
+    A factor for x and one for y, sample by sample.
+    """
     filled = [(a, b) for a, b in pairs if len(a) and a.shape == b.shape]
     factors = []
     for a, b in filled:

@@ -1,4 +1,4 @@
-"""The way of one sample on both sides: the first step that goes wrong, and its counterpart."""
+"""The way of one sample on both sides: the first wrong step, and its counterpart."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The values that a finding explains: what both were made from, where it is known, and the result on both sides."""
+    """The values that a finding explains: what both were made from, and both results."""
 
     given: Array | None
     reference: Array
@@ -119,7 +119,9 @@ def locate(reference: Way, candidate: Way, leaf: str) -> Guilty | None:
 
 @np.errstate(all="ignore")
 def locate_last(reference: Way, candidate: Way) -> Guilty | None:
-    """Where two ways part whose ends are not known, as of programs that print: from the last value that the reference has not.
+    """Where two ways part whose ends are not known, from the candidate's last strange value.
+
+    Programs that print have such ways.
 
     Where all have theirs, the candidate may end before the reference does. None where it does not.
     """
@@ -135,7 +137,10 @@ def locate_last(reference: Way, candidate: Way) -> Guilty | None:
 
 
 def holds(found: Guilty, other: Guilty | None) -> bool:
-    """Whether the finding of one sample is that of another, which was not used to find it: the same kind, with the same numbers."""
+    """Whether one sample's finding is another's: the same kind with the same numbers.
+
+    The other was not used to find it.
+    """
     if found.finding is None or other is None or other.finding is None or other.finding.rule != found.finding.rule:
         return False
     if found.evidence is None or other.evidence is None:
@@ -145,7 +150,10 @@ def holds(found: Guilty, other: Guilty | None) -> bool:
 
 
 def _pair(reference: Way, candidate: Way) -> None:
-    """Give every step of the candidate a twin: the first step of the reference with its values, not before the twins of its inputs."""
+    """Give every step of the candidate a counterpart: the first with its values.
+
+    It does not come before the counterparts of its inputs.
+    """
     known = _Lengths(reference.steps)
     for step in candidate.steps:
         least = max((t for t in (candidate.steps[i].twin for i in step.inputs) if t is not None), default=-1)
@@ -154,7 +162,10 @@ def _pair(reference: Way, candidate: Way) -> None:
 
 
 class _Lengths:
-    """Steps by the size and the length (L2 norm) of their values: what is not as long is not the same."""
+    """Steps by the size and the length (L2 norm) of their values.
+
+    What is not as long is not the same.
+    """
 
     def __init__(self, steps: list[Step]) -> None:
         self._of_size: dict[int, list[tuple[float, int, Step]]] = defaultdict(list)
@@ -181,7 +192,10 @@ def _length(value: Array) -> float:
 
 
 def _loosen(reference: Way, candidate: Way) -> None:
-    """Where places are wrong, let steps meet that differ in scale: one side may scale before it crops, the other after."""
+    """Let steps meet that differ in scale, where places are wrong.
+
+    One side may scale before it crops, the other after.
+    """
     for step in candidate.steps:
         if step.twin is None and step.telling:
             step.twin = next((s.number for s in reference.steps if s.telling and pointwise(s.value, step.value)), None)
@@ -220,7 +234,10 @@ def _inputs(candidate: Way, step: Step) -> list[Step]:
 
 
 def _misnumbered(reference: Way, candidate: Way, step: Step) -> Step | None:
-    """A number that an array's line reads, where the reference has a variable of that name with another value."""
+    """A number read by an array's line that has another value in the reference.
+
+    The reference has a variable of that name.
+    """
     for number in step.inputs if step.value.size >= LEAST else ():
         held = candidate.steps[number]
         namesakes = [s for s in reference.steps if s.record.op == held.record.op and s.value.shape == held.value.shape]
@@ -236,7 +253,10 @@ def _given(candidate: Way, step: Step) -> Step | None:
 
 
 def _is_wrong(reference: Way, given: Step, step: Step) -> bool:
-    """Whether an input is to blame: it has no twin; a list for an array only where the reference has the same entries in another order."""
+    """Whether an input is to blame: it has no counterpart.
+
+    A list for an array is only where the reference has the same entries in another order.
+    """
     if given.twin is not None:
         return False
     if step.value.size < LEAST or (given.value.size >= LEAST and given.value.ndim > 1):
@@ -256,7 +276,9 @@ def _counterpart(
     *,
     resized: bool = False,
 ) -> Guilty:
-    """The reference's step that corresponds to a guilty one: of those after the twin of its input, the nearest that explains it.
+    """The reference's step that corresponds to a guilty one.
+
+    Of those after the counterpart of its input, the nearest that explains it.
 
     ``resized``: the samples themselves are of other sizes.
     """
@@ -292,14 +314,20 @@ def _counterpart(
 
 
 def _comparable(nearest: Step, step: Step, *, resized: bool) -> bool:
-    """Whether other sizes tell something: not of steps of each side's own that need not correspond, as of lists in another order."""
+    """Whether other sizes tell something.
+
+    They do not of steps that need not correspond, as of lists in another order.
+    """
     if nearest.value.ndim != step.value.ndim:
         return False
     return resized or (nearest.said.lower() == step.said.lower() and not step.said.startswith("__"))
 
 
 def _unmatched(reference: Way, candidate: Way, step: Step, twin: Step | None) -> list[Step]:
-    """Steps of the reference that a wrong step may correspond to: made from the twin of its input, and no other step's twin."""
+    """Steps of the reference that a wrong step may correspond to.
+
+    Made from the counterpart of its input, and no other step's counterpart.
+    """
     twins = {s.twin for s in candidate.steps if s.twin is not None and s.telling}
     met = [reference.steps[n].value for n in twins if twin is None or n != twin.number]
     found = [s for s in _after(reference, twin) if s.number not in twins and (s.value.size >= LEAST) == (step.value.size >= LEAST)]
@@ -307,7 +335,7 @@ def _unmatched(reference: Way, candidate: Way, step: Step, twin: Step | None) ->
 
 
 def _skipped(reference: Way, step: Step, given: Step | None, twin: Step | None) -> Guilty | None:
-    """A step of the reference that the candidate lacks: it does to its input what the reference does one step later."""
+    """A step that the candidate lacks: it does what the reference does one step later."""
     if given is None or twin is None or step.value.size < LEAST:
         return None
     own = normalisation(twin.value, step.value)
@@ -323,7 +351,7 @@ def _skipped(reference: Way, step: Step, given: Step | None, twin: Step | None) 
 
 
 def _constant(candidate: Way, step: Step, twin: Step | None, other: Step) -> Step | None:
-    """Of a wrong normalisation, the small array that holds the wrong mean or deviation, where the line reads it from somewhere."""
+    """The small array with a normalisation's wrong mean or deviation, if one is read."""
     if twin is None:
         return None
     right, wrong = (normalisation(twin.value, side) for side in (other.value, step.value))
@@ -350,7 +378,7 @@ def _after(reference: Way, twin: Step | None) -> list[Step]:
 
 
 def _left_out(reference: Way, last: Step, target: tuple[Array, int | None]) -> Guilty | None:
-    """The candidate's result is an earlier value of the reference: what the reference does to it next is missing."""
+    """What the reference does next to a value that is the candidate's result."""
     twin = reference.steps[last.twin] if last.twin is not None else None
     following = _after(reference, twin)
     if twin is None or not following or twin.number == target[1]:
@@ -370,7 +398,10 @@ def _named(step: Step | None) -> str | None:
 
 @np.errstate(all="ignore")
 def random_steps(first: Way, second: Way) -> list[Step]:
-    """Steps of the first way that have other values in the second although what they read is equal, or that it lacks."""
+    """Steps of the first way that have other values in the second, or that it lacks.
+
+    What they read is equal.
+    """
     found: list[Step] = []
     others = defaultdict(list)
     for step in second.steps:

@@ -1,4 +1,4 @@
-"""What an operation computes, in numpy: steps of a formula that can be done again with something changed.
+"""What an operation computes, in numpy, so that steps can be done again changed.
 
 A step is only done again where it makes of the recorded inputs what was recorded (:func:`is_done`), so that nothing hangs on whether a
 framework means the same by an operation.

@@ -145,7 +145,7 @@ class Formula:
         return source
 
     def _leads_to(self, change: _Change, value: Value, due: Any) -> bool:
-        """Whether the value is what is due with one change; also False where that cannot be computed."""
+        """Whether the value is what is due with one change; False if that cannot be computed."""
         new: dict[Value, Any] = {}
         changed = {step.operation: step for step in (change.step, *change.more)} if change.after is None else {}
         try:

@@ -108,13 +108,19 @@ def _given(graph: Graph, value: Value, what: str) -> bool:
 
 
 def _in_module(_: Graph, value: Value, what: str) -> bool:
-    """What is computed in a module or below it, and its own parameters; buffers have no gradients."""
+    """Whether a value is computed in a module or below it, or is its own parameter.
+
+    Buffers have no gradients.
+    """
     place = value.maker.module if value.maker is not None else value.record.name if value.is_parameter else ""
     return place == what or place.startswith(f"{what}.")
 
 
 def _at_line(_: Graph, value: Value, what: str) -> bool:
-    """What a line computes, also by calls that it makes; the file may be told by its last parts."""
+    """Whether a line computes a value, also by calls that it makes.
+
+    The file may be told by its last parts.
+    """
     return value.maker is not None and any(_is_line(frame, what) for frame in value.maker.stack)
 
 

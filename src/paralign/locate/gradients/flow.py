@@ -62,7 +62,7 @@ class Edges:
         return min(found, key=unlike)[1].maker if found else None
 
     def taken(self, user: Operation, value: Value) -> list[Value]:
-        """What the reference takes where an operation takes a value; empty where that is not known."""
+        """What the reference takes where an operation takes a value; empty if not known."""
         counterpart, partners = self.counterpart(user), self.partners(value)
         return [v for v in counterpart.inputs if v in partners] if counterpart is not None else []
 

@@ -1,4 +1,7 @@
-"""Faults of gradients, by experiment: the reference's gradient is put in place of a wrong one."""
+"""Faults of gradients, by experiment.
+
+The reference's gradient is put in place of a wrong one.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ class Laboratory(Protocol):
 
 
 def proven(laboratory: Laboratory, gradients: Gradients, judge: Callable[[Graph], Gradients], most: int = 8, runs: int = 24) -> list[Fault]:
-    """All independent faults, confirmed by a backward pass with the reference's gradient in place.
+    """All independent faults, confirmed by runs with the reference's gradient in place.
 
     Those that could be confirmed come first.
 

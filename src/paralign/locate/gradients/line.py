@@ -35,7 +35,7 @@ def _as_deep(lines: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def of_operation(fault: Fault, operation: Operation, judgement: Judgement) -> tuple[str, ...]:
-    """The candidate's lines for an operation whose gradient is wrong, the line to look at first."""
+    """The candidate's lines for an operation with a wrong gradient, the likeliest first."""
     stack = operation.stack
     if not stack:
         return ()

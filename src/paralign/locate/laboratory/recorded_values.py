@@ -40,7 +40,9 @@ def where(value: Value) -> Place:
 
 
 def fetch(wanted: Sequence[Value], run: str, record: Callable[[list[Place]], Capture], *, gradients: bool = False) -> dict[Value, Typed]:
-    """Values, or their gradients, from new runs of the side; only those that a new run makes again.
+    """Values, or their gradients, from new runs of the side.
+
+    Only those that a new run makes again.
 
     A model that fills a cache or counts its calls does other operations in a new process: the numbers of operations are then others,
     and some values are not made at all.

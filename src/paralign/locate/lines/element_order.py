@@ -63,7 +63,10 @@ def otherwise_shaped(operation: Operation, other: Operation | None) -> str | Non
 
 
 def _moves_to(operation: Operation | None) -> list[Operation]:
-    """An operation and those before it that only move its value, but for copies; the last first."""
+    """An operation and those before it that only move its value, the last first.
+
+    Copies are left out.
+    """
     found = []
     step = operation
     while step is not None and step.kind in MOVES:

@@ -1,4 +1,4 @@
-"""What kind of fault a guilty operation shows, and which operations of both sides it concerns."""
+"""Which kind of fault a guilty operation shows, and which operations it concerns."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def _otherwise_arranged(judgement: Judgement, maker: Operation, twin: Operation)
 
 
 def _has_in_order(judgement: Judgement, due: Value, besides: Value) -> bool:
-    """Whether the candidate has a value of the reference in its order too, besides another value."""
+    """Whether the candidate has a reference's value in its order too, besides another."""
     for value in judgement.backwards.equals(due):
         far = ordered_distance(due, value)
         if value is not besides and far is not None and far <= ALIKE:

@@ -1,4 +1,4 @@
-"""The candidate's line at which a step of the reference is missing: between its neighbours."""
+"""The candidate's line at which a step is missing: between the step's neighbours."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Numbers:
 
     @cached_property
     def number(self) -> str | None:
-        """The line from which the one number came that a formula's repair changes wherever it stands."""
+        """The line of the one number that a formula's repair changes wherever it stands."""
         repair = self.fault.guilt.repair
         return self.program.number_line(repair.line, repair.number) if repair is not None and repair.number is not None else None
 

@@ -56,7 +56,7 @@ def given(guilt: Guilt, *operations: Operation) -> list[str]:
 
 
 def _is_number(value: Value) -> bool:
-    """Whether a value was neither computed by what was watched, nor is it an input or a parameter."""
+    """Whether a value is neither computed under watch, nor an input or a parameter."""
     unnamed = value.record.role == "buffer" or (value.record.role == "input" and not value.record.name)
     return value.maker is None and value.digest is not None and unnamed
 
@@ -90,7 +90,7 @@ def culprit(reference: Capture, candidate: Capture, wanted: Sequence[str], *, ce
 
 @np.errstate(all="ignore")
 def number_line(candidate: Capture, source: str, number: float) -> str | None:
-    """The line from which a number came that a line reads by a name; None where that was not seen.
+    """The line from which a number came that a line reads by a name; None if not seen.
 
     Args:
         candidate: recorded by the task ``constants``.

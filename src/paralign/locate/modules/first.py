@@ -1,4 +1,4 @@
-"""The first module call that goes wrong, found by the values that went in and out of every call.
+"""The first module call that goes wrong, by the values in and out of every call.
 
 Both runs watched their module calls; nothing here needs names, definition order or the same split into modules on both
 sides. A value of the candidate is *right* when the reference has it anywhere. The search starts from final outputs that are

@@ -19,7 +19,10 @@ _LONG, _QUICK = 14, 6
 
 @dataclass(frozen=True)
 class Scalar:
-    """A value that can be fitted: to which rules it means something, how it is put in, from where to search, and on which scale."""
+    """A value that can be fitted.
+
+    To which rules it means something, how it is put in, from where to search, and on which scale.
+    """
 
     applies: Callable[[Terms], bool]
     put: Callable[[Terms, float], Terms]
@@ -61,7 +64,9 @@ def _from(point: float, scale: str) -> float:
 
 
 def fit(loss: Callable[[float], list[np.ndarray[Any, Any]]], starts: tuple[float, ...], scale: str, *, quick: bool = False) -> float | None:
-    """The value with the least squares of ``loss``, by Gauss and Newton from several starts; None where nothing is finite.
+    """The value with the least squares of ``loss``; None where nothing is finite.
+
+    By Gauss and Newton from several starts.
 
     The value is rounded to few digits where that is as good: settings are written so.
     """

@@ -1,4 +1,6 @@
-"""Which terms of an update rule explain what an optimizer did: hypotheses, each recomputed and held against the steps.
+"""Which terms of an update rule explain what an optimizer did.
+
+Hypotheses are recomputed and held against the steps.
 
 Each side is identified by itself: starting from what its optimizer tells, terms are changed until the recomputed steps are the
 observed ones to within noise. Where both are known, the terms in which they differ are tried one by one; those without
@@ -66,7 +68,10 @@ class Difference:
 
 
 def far(expected: np.ndarray[Any, Any], observed: np.ndarray[Any, Any]) -> float:
-    """The relative L2 distance of two histories of steps; infinite where one is zero or not finite."""
+    """The relative L2 distance of two histories of steps.
+
+    Infinite where one is zero or not finite.
+    """
     size, error = float(np.linalg.norm(observed)), float(np.linalg.norm(expected - observed))
     if not math.isfinite(error):
         return math.inf
@@ -114,7 +119,10 @@ def _wrong(recipe: Recipe, traces: Traces, side: str, limits: Mapping[str, float
 
 
 def _search(side: str, traces: Traces, recipe: Recipe, limits: Mapping[str, float], until: float) -> Known:
-    """Change terms, each time the change that explains most parameters, until all are explained, nothing helps or time is up."""
+    """Change terms, each time by what explains most parameters.
+
+    Until all are explained, nothing helps or time is up.
+    """
     known = Known(recipe, _wrong(recipe, traces, side, limits))
     for _ in range(DEPTH):
         if not known.left:
@@ -133,7 +141,10 @@ def _search(side: str, traces: Traces, recipe: Recipe, limits: Mapping[str, floa
 
 
 def _jointly(side: str, traces: Traces, known: Known, limits: Mapping[str, float], until: float) -> Known:
-    """Two changes that only together explain what is left: a structural one and a value fitted on top of it."""
+    """Two changes that only together explain what is left.
+
+    A structural one and a value fitted on top of it.
+    """
     best = known
     for terms, changed in _structural(known):
         for scalar in SCALARS:
@@ -149,7 +160,10 @@ def _jointly(side: str, traces: Traces, known: Known, limits: Mapping[str, float
 
 
 def _changes(side: str, traces: Traces, known: Known, limits: Mapping[str, float]) -> Iterator[tuple[tuple[str, ...], Recipe]]:
-    """Recipes with one thing changed on the parameters that are not explained yet: structure first, then fitted values."""
+    """Recipes with one thing changed on the parameters not explained yet.
+
+    Structure first, then fitted values.
+    """
     yield from _structural(known)
     names = list(known.left)
     for scalar in SCALARS:
@@ -168,7 +182,10 @@ def _changes(side: str, traces: Traces, known: Known, limits: Mapping[str, float
 
 
 def _scaled(side: str, traces: Traces, recipe: Recipe) -> Recipe:
-    """Every step of all parameters together times a factor of its own, as clipping of the update does."""
+    """A recipe with every step of all parameters times a factor of its own.
+
+    Clipping of the update does that.
+    """
     steps = moved(recipe, traces)
     squares = np.sum([(steps[n] ** 2).sum(axis=1) for n in recipe], axis=0)
     products = np.sum([(steps[n] * traces[n].steps[side]).sum(axis=1) for n in recipe], axis=0)
@@ -178,7 +195,7 @@ def _scaled(side: str, traces: Traces, recipe: Recipe) -> Recipe:
 
 
 def _fitted(side: str, traces: Traces, recipe: Recipe, names: list[str], scalar: str, *, quick: bool = False) -> Recipe | None:
-    """The recipe with one value fitted on some parameters; None where the value means nothing to their rules."""
+    """The recipe with one value fitted on some parameters; None where rules lack it."""
     edit = SCALARS[scalar]
     if not all(edit.applies(recipe[name]) for name in names):
         return None
@@ -291,7 +308,10 @@ def _threshold(kind: str, traces: Traces) -> float:
 
 
 def differences(reference: Recipe, candidate: Recipe) -> list[Difference]:
-    """In which terms two recipes differ, parameters with equal differences together; bundles of terms are one difference."""
+    """In which terms two recipes differ, parameters with equal differences together.
+
+    Bundles of terms are one difference.
+    """
     bundled = {name for bundle in BUNDLES for name in bundle}
     bundles = [*BUNDLES, *((f.name,) for f in fields(Terms) if f.name not in bundled and f.name != "group")]
     found: dict[Any, Difference] = {}
@@ -306,7 +326,10 @@ def differences(reference: Recipe, candidate: Recipe) -> list[Difference]:
 
 
 def causes(reference: Recipe, candidate: Recipe, traces: Traces, limits: Mapping[str, float]) -> list[Difference]:
-    """Those differences without which the candidate's steps cannot be reproduced, each with the error without it and with it."""
+    """The differences without which the candidate's steps cannot be reproduced.
+
+    Each has the error without it and with it.
+    """
     kept, recipe = [], dict(candidate)
     others = differences(reference, candidate)
     families = [d for d in others if d.terms == ("family",)]

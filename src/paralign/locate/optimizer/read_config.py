@@ -55,7 +55,10 @@ DECOUPLED = ("adamw", "lion", "sgdw", "nadamw")
 
 
 def family(about: Mapping[str, Any]) -> str | None:
-    """The family of an optimizer, by the framework's class that it derives from, else by its own name; None for one of no known family."""
+    """The family of an optimizer, by its framework's class, else by its own name.
+
+    None for one of no known family.
+    """
     for name in (str(about["kind"]), str(about["class"])):
         found = next((kind for word, kind in FAMILIES.items() if word in name.lower()), None)
         if found:
@@ -132,7 +135,10 @@ def setting(term: str, settings: Mapping[str, Any], kind: str) -> Any:
 
 
 def _decay(about: Mapping[str, Any], settings: Mapping[str, Any], own: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
-    """Paddle's regularizers, a parameter's own before the optimizer's; parameters that a function exempts."""
+    """The decay by Paddle's regularizers, a parameter's own before the optimizer's.
+
+    A function may exempt parameters.
+    """
     if own.get("decayed") is False:
         return {"decay": 0.0}
     if str(settings.get("type")) == "adamw" or found.get("style") == "decoupled":
@@ -142,7 +148,10 @@ def _decay(about: Mapping[str, Any], settings: Mapping[str, Any], own: Mapping[s
 
 
 def _clip(about: Mapping[str, Any], group: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """The clipping that Paddle's optimizers carry; with parameter groups it is done group by group."""
+    """The clipping that Paddle's optimizers carry.
+
+    With parameter groups it is done group by group.
+    """
     carried = group if "clip" in group else about["clip"]
     kind, word = CLIPS.get(str(carried.get("clip")), ("", ""))
     if not kind or own.get("clipped") is False:

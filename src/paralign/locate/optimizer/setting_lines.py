@@ -40,7 +40,7 @@ _SAME = 1e-6
 
 
 def setting_line(source: str | None, term: str) -> str | None:
-    """The line that writes the setting, in the call at ``source`` (``file:line``); the call's own line where it does not."""
+    """The line that writes a setting in the call at ``source``, else the call's own."""
     place = SourceLine.of(source)
     if place is None:
         return source
@@ -58,7 +58,7 @@ def setting_line(source: str | None, term: str) -> str | None:
 
 
 def term_line(answer: Updated, term: str, layer: str | None, *, varies: bool) -> str | None:
-    """Where a term is set: by the schedule, by a parameter's own settings, or by the call that constructs the optimizer.
+    """The line that sets a term: a schedule's, a parameter's, or the optimizer's call.
 
     Args:
         answer: of the task ``update``.
@@ -76,7 +76,7 @@ def term_line(answer: Updated, term: str, layer: str | None, *, varies: bool) ->
 
 
 def is_given(arguments: Mapping[str, Any], term: str, reference: Any, candidate: Any) -> bool:
-    """Whether the call that constructed an optimizer gave it the candidate's value of a term in which the sides differ."""
+    """Whether the optimizer's call gave it the candidate's value of a differing term."""
     words = (*WRITTEN.get(term, ()), *WORDS.get(term, ()))
     given = [value for name, value in arguments.items() if name in words]
     numbers = [number for value in given for number in (value if isinstance(value, list) else [value])]
@@ -92,7 +92,7 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def group_line(source: str | None, term: str, group: int) -> str | None:
-    """The line that chooses the parameters of a group, of a call that hands groups to an optimizer; None where it is not found.
+    """The line that chooses the parameters of a group that a call hands over, or None.
 
     Args:
         source: the line of the call.
@@ -118,7 +118,7 @@ _EXEMPTING = ("apply_decay_param_fun", "exclude_from_weight_decay_fn")
 
 
 def exempting_line(source: str | None) -> str | None:
-    """The line that chooses which parameters decay, of a call that gives an optimizer a function for it; None where it gives none.
+    """The line that chooses which parameters decay, given as a function; None without.
 
     Args:
         source: the line of the call.
@@ -143,7 +143,9 @@ def exempting_line(source: str | None) -> str | None:
 def kept_line(
     source: str | None, abouts: tuple[Mapping[str, Any], Mapping[str, Any]], reference: Terms | None, blamed: Difference | None
 ) -> str | None:
-    """The line of an optimizer's constructor that keeps another number than the reference has, which a line of its step reads.
+    """The constructor's line that keeps another number than the reference has.
+
+    A line of the optimizer's step reads it.
 
     Args:
         source: the line of the step.

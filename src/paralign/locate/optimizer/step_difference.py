@@ -1,4 +1,6 @@
-"""Which of several operations on the way to a wrong value is at fault: both programs' ways to it, held against each other.
+"""Which of several operations on the way to a wrong value is at fault.
+
+Both programs' ways to it are held against each other.
 
 The two ways begin at values that both sides have and end at the value that was put in place of the wrong one. What a way does is a
 list of words: ``scale`` (times or by a number), ``shift`` (a number added), ``add``, ``multiply``, ``divide``, or the operation's
@@ -47,7 +49,7 @@ HOMOGENEOUS = frozenset({SCALE, "multiply", "divide", "sqrt", "rsqrt", "abs"})
 
 
 def settled(judgement: Judgement) -> Judgement:
-    """A judgement of steps in which no wrong output counts as right because the reference has such a value elsewhere.
+    """A judgement in which no wrong output counts as right by a value elsewhere.
 
     Where a factor vanishes, a parameter stays what it was, or becomes what only was to be added to it. What is then wrong on its way is
     what comes of it, and constants that were computed: zero times something is the same, whatever that was.
@@ -68,7 +70,7 @@ def _is_hollow(value: Value) -> bool:
 
 
 def unwritten(judgement: Judgement) -> Guilt | None:
-    """The last that was made on the way to a parameter that nothing has written, where the reference's was; None without one."""
+    """The last value made on the way to a parameter that only the reference has written."""
     for first, second in judgement.wrong_outputs():
         if second.maker is not None or first.maker is None:
             continue
@@ -82,7 +84,10 @@ def unwritten(judgement: Judgement) -> Guilt | None:
 
 
 def line_of(guilt: Guilt) -> str | None:
-    """The candidate's line at which its way to a wrong value leaves the reference's; None where the ways do not tell."""
+    """The candidate's line at which its way to a wrong value leaves the reference's.
+
+    None where the ways do not tell.
+    """
     trial, judgement = guilt.trial, guilt.judgement
     constant = _constant_line(trial.value.maker, trial.due.maker)
     if constant is not None:
@@ -125,7 +130,10 @@ def _begins(judgement: Judgement, theirs: Sequence[Operation]) -> list[tuple[Val
 
 
 def _unkept(judgement: Judgement, theirs: Sequence[Operation], ours: Sequence[Operation]) -> str | None:
-    """The line at fault where the reference goes on with what an earlier step made, and the candidate, which has made it too, does not."""
+    """The line where only the reference goes on with what an earlier step made.
+
+    The candidate has made it too.
+    """
     step = ours[0].outputs[0].record.step
     for _, own in _begins(judgement, theirs):
         if all(v.record.step < step and not set(v.users) & set(ours) for v in own):
@@ -141,7 +149,7 @@ def _is_forgotten(own: Sequence[Value], step: int) -> bool:
 
 
 def _last_forgotten(judgement: Judgement, step: int) -> str | None:
-    """The line that makes the last of the values which the reference keeps for a step, and the candidate does not."""
+    """The line of the last value which only the reference keeps for a step."""
     taken = {v for o in judgement.reference.operations if o.outputs[0].record.step == step for v in o.inputs if v.record.step == step - 1}
     own = [judgement.backwards.equals(v) for v in taken if v.maker is not None and is_telling(v)]
     makers = {v.maker for found in own if found and _is_forgotten(found, step) for v in found if v.maker is not None and v.maker.source}
@@ -151,7 +159,10 @@ def _last_forgotten(judgement: Judgement, step: int) -> str | None:
 
 
 def _unused(judgement: Judgement, theirs: Sequence[Operation], ours: Sequence[Operation]) -> str | None:
-    """The line where the candidate leaves unused what the reference goes on with, and what was made in the same step."""
+    """The line where the candidate leaves unused what the reference goes on with.
+
+    It was made in the same step.
+    """
     step = ours[0].outputs[0].record.step
     for _, own in _begins(judgement, theirs):
         last = own[-1].maker
@@ -189,7 +200,7 @@ def _scales(judgement: Judgement, theirs: Sequence[Operation], ours: Sequence[Op
 
 
 def _scaled(judgement: Judgement, trial: Trial, ours: Sequence[Operation], theirs: Sequence[Operation]) -> str | None:
-    """Where a value is a multiple of what the reference has: by the first step that does not hand a factor on.
+    """The line of a wrong factor: the first step that does not hand a factor on.
 
     Programs spread factors over their steps as they like; what enters such a step, and what comes out in the end, must be equal.
     """
@@ -209,7 +220,7 @@ def _is_multiple(value: Value, due: Value) -> bool:
 
 
 def _factor(judgement: Judgement, value: Value, due: Value, user: Operation | None) -> str | None:
-    """The line of the number that makes a value another multiple than is due, or where one is missing."""
+    """The line of the number that makes another multiple, or where one is missing."""
     own, others = (
         _steps_to(value, judgement.wrong),
         _steps_to(due, {v for v in judgement.reference.values.values() if judgement.lacking(v)}),
@@ -227,7 +238,7 @@ def _factor(judgement: Judgement, value: Value, due: Value, user: Operation | No
 
 
 def _steps_to(value: Value, followed: Container[Value]) -> list[Operation]:
-    """The steps on the way to a value that hand factors on, as far as their results are among some values."""
+    """The steps that hand factors on to a value, as far as results are among some values."""
     found: list[Operation] = []
     todo = [value]
     while todo and len(found) < MOST:
@@ -261,7 +272,10 @@ def _way(judgement: Judgement, due: Value) -> list[Operation]:
 
 
 def _from_shared(judgement: Judgement, theirs: Sequence[Operation], ours: list[Operation]) -> list[Operation]:
-    """The candidate's way, begun where the reference's begins: what comes between may happen to be right."""
+    """The candidate's way, begun where the reference's begins.
+
+    What comes between may happen to be right.
+    """
     begins = {v for o in theirs for v in o.inputs if is_telling(v) and not judgement.lacking(v)}
     shared = {id(v) for begin in begins for v in judgement.backwards.equals(begin)}
     found = list(ours)
@@ -279,7 +293,10 @@ def _from_shared(judgement: Judgement, theirs: Sequence[Operation], ours: list[O
 
 
 def _without_counterpart(these: Sequence[Operation], those: Sequence[Operation], *, scales: bool = False) -> list[Operation]:
-    """The operations whose words the other way has fewer of; numbers decide which of them, where it has some."""
+    """The operations whose words the other way has fewer of.
+
+    Numbers decide which of them, where it has some.
+    """
     left = Counter(word(o) for o in those)
     surplus = Counter(word(o) for o in these) - left
     found = []
@@ -298,7 +315,7 @@ def _has_number(operation: Operation, others: Iterable[Operation]) -> bool:
 
 
 def _shape_of(digest: str) -> tuple[float, ...]:
-    """The numbers of a digest that stay the same when the values are multiplied by a number, whatever its sign."""
+    """The numbers of a digest that stay when values are multiplied by any number."""
     known = digests.figures(digest)
     sign = math.copysign(1.0, known.low + known.high)
     ends = (known.low, known.high) if sign > 0 else (-known.high, -known.low)
@@ -310,7 +327,7 @@ def _alike(one: Sequence[float], other: Sequence[float]) -> bool:
 
 
 def _constant_line(maker: Operation | None, other: Operation | None) -> str | None:
-    """The line that made a constant which an operation takes where the reference's takes another."""
+    """The line that made a constant which an operation takes in place of another."""
     if maker is None or other is None or word(maker) != word(other):
         return None
     due = {v.digest for v in other.inputs}
@@ -321,7 +338,10 @@ def _constant_line(maker: Operation | None, other: Operation | None) -> str | No
 
 
 def _before(judgement: Judgement, missing: Operation, theirs: Sequence[Operation], ours: Sequence[Operation]) -> str | None:
-    """The line where a step is missing: where a name is only handed on, where its input was made, or where what follows is done."""
+    """The line where a step is missing.
+
+    Where a name is only handed on, where its input was made, or where what follows is done.
+    """
     follows = [o for o in theirs if any(v in missing.outputs for v in o.inputs)]
     consumer = next((o for o in ours for other in follows if word(o) == word(other)), ours[0])
     handed = alias_line(consumer.source)

@@ -1,4 +1,4 @@
-"""Differences between update rules in words: what differs, on which parameters, what to set."""
+"""Differences between update rules in words: what, on which parameters, what to set."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def inherent(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[st
 def finding(
     difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[str, Any]], traces: Mapping[str, Trace], terms: Terms, *, proven: bool
 ) -> Finding:
-    """A difference as a finding: proven where recomputing the update with it gives the candidate's steps."""
+    """A difference as a finding; proven where recomputing with it gives the steps."""
     term = difference.terms[0]
     named = CALLED.get(term, term) if term != "first" or terms.family in ("sgd", "rmsprop") else "beta 1"
     if term == "rates" and (described := _schedule(difference.reference[0], difference.candidate[0])):

@@ -182,7 +182,10 @@ def _factor(terms: Terms, norm: float) -> float:
 
 
 def _sgd(terms: Terms, given: Array, rate: float, state: _State) -> Array:
-    """Momentum as PyTorch has it: the buffer starts as the first gradient; ``damped``, as dampening has it from the first step on."""
+    """Momentum as PyTorch has it: the buffer starts as the first gradient.
+
+    ``damped``: dampening counts from the first step on.
+    """
     if not terms.first:
         return rate * given
     kept = 0.0 if state.count == 1 and not terms.damped else terms.dampening
@@ -277,7 +280,10 @@ def _adadelta(terms: Terms, given: Array, rate: float, state: _State) -> Array:
 
 
 def _adamax(terms: Terms, given: Array, rate: float, state: _State) -> Array:
-    """Epsilon joins the new gradient's size (``outside``, PyTorch), the old greatest one's (``inside``, Paddle) or the quotient's."""
+    """Adamax; epsilon joins the new size, the old greatest one, or the quotient's.
+
+    ``outside`` is PyTorch's place, ``inside`` Paddle's.
+    """
     one, two = terms.betas
     state.first = one * state.first + (1 - one) * given
     if terms.place == "outside":

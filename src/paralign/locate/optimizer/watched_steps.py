@@ -1,4 +1,7 @@
-"""Where in a hand-written optimizer an update goes wrong: single operations of its steps, from equal gradients."""
+"""Where in a hand-written optimizer an update goes wrong.
+
+Single operations of its steps, from equal gradients.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +77,7 @@ class Stepped(Watched):
         return step_difference.settled(Judgement(self._graph, own, self._noise(), FINE))
 
     def focus(self, names: Sequence[str]) -> Judgement:
-        """The candidate's steps as they are, judged by some parameters alone, as are those that are run from now on."""
+        """Judge the candidate's steps by some parameters alone, also those run later."""
         self._names_of_outputs = tuple(names)
         self._graph.outputs = _outputs(self._graph, names)
         return self.judgement()
@@ -97,7 +100,9 @@ class Stepped(Watched):
 
 
 def chosen(plan: Plan, wrong: Sequence[str], right: Sequence[str]) -> dict[str, str]:
-    """The parameters to be watched, reference's name -> candidate's: of each kind a few that are neither tiny nor huge.
+    """The parameters to be watched, reference's name -> candidate's.
+
+    Of each kind a few that are neither tiny nor huge.
 
     Only parameters that are one tensor on both sides, whose elements have the same order or are put in order by their shape.
     """
@@ -158,7 +163,10 @@ def located(context: Context, given: tuple[Capture, Capture], order: Stepping, n
 
 
 def _hunted(watched: Stepped, names: list[str]) -> tuple[list[Guilt], list[str]]:
-    """The faults that make parameters wrong: one parameter after the other, as long as the last one's faults leave others wrong."""
+    """The faults that make parameters wrong, one parameter after the other.
+
+    As long as the last one's faults leave others wrong.
+    """
     found: list[Guilt] = []
     notes: list[str] = []
     judgement = watched.focus(names)
@@ -183,7 +191,7 @@ def _outputs(graph: Graph, names: Sequence[str]) -> dict[str, Value]:
 
 
 def _told(guilt: Guilt, line: str | None) -> Divergence:
-    """A fault as it is reported, at the line where the candidate's way to the wrong value leaves the reference's."""
+    """A fault as reported, at the line where the candidate's way leaves the reference's."""
     told = divergence(guilt)
     if guilt.repeats:
         told.notes[-1] = f"the same in {len(guilt.repeats)} more results of this line: for other parameters, or in other steps"

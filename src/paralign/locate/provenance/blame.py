@@ -169,7 +169,10 @@ class Search:
         return min(wrong, key=lambda pair: self._plainness(pair[0]))
 
     def _lacks_a_step(self, inner: Expression, twin: Expression | None) -> bool:
-        """Whether an operand is a right number, not computed, of which the reference computes its own: ``step`` for ``step + 1``."""
+        """Whether an operand is a plain number of which the reference computes its own.
+
+        ``step`` for ``step + 1``.
+        """
         leaf = inner
         while leaf.is_copy:
             leaf = leaf.values[0][1]
@@ -182,7 +185,7 @@ class Search:
         return any(is_equal(inner, before) for _, before in twin.values)
 
     def _plainness(self, each: Expression) -> tuple[bool, bool, bool, int]:
-        """Which of several wrong operands is looked at first: numbers, those of files, the first that was made.
+        """The order in which wrong operands are looked at: numbers, files' ones, the first.
 
         One of the numbers that stand everywhere tells less than a list with a wrong array.
         """
@@ -208,7 +211,9 @@ class Search:
         return wrong
 
     def _otherwise_selected(self, each: Expression) -> list[tuple[Expression, Expression | None]]:
-        """The one array of which the reference has some more or fewer numbers in its place: other rows of a table, say.
+        """The one array of which the reference has some more or fewer numbers.
+
+        Other rows of a table, say.
 
         Only where what was made of it is not the reference's either.
         """
@@ -369,7 +374,10 @@ def _is_telling(each: Expression) -> bool:
 
 
 def _converted(each: Expression, known: Sequence[tuple[str, Expression]]) -> Expression | None:
-    """What a simple number is only another form of: of ``float(x)`` or ``x.item()`` it is as wrong as ``x``."""
+    """What a simple number is only another form of.
+
+    ``float(x)`` or ``x.item()`` is as wrong as ``x``.
+    """
     given = [inner for role, inner in known if role != "function"]
     if each.kind != "call" or not _is_simple(each) or len(given) != 1 or given[0].numbers is None or each.numbers is None:
         return None

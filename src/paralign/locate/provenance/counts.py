@@ -1,4 +1,7 @@
-"""Arrays of whole numbers and masks: which of them the reference has cannot be told by their numbers, which stand everywhere."""
+"""Arrays of whole numbers and masks, whose numbers stand everywhere.
+
+Numbers alone do not tell which of them the reference has.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ FEW = 8
 
 
 def is_count(each: Expression) -> bool:
-    """Whether a value is an array of whole numbers, or a mask, that is long enough to be told by its order."""
+    """Whether a value is an array of whole numbers, or a mask, long enough to be told."""
     numbers = each.numbers
     return numbers is not None and each.mark[0] == "a" and each.size >= FEW and bool(np.all(numbers == np.round(numbers)))
 

@@ -1,4 +1,4 @@
-"""Which number of the candidate's own fills a tensor by another law than the reference's: also where a helper writes it."""
+"""Which number of the candidate's fills a tensor by another law, also in a helper."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ ERRORS = 3.0
 
 
 def follow(context: Context, wrong: Iterable[tuple[Divergence, tuple[Law, Law]]], right: Sequence[Law] = ()) -> None:
-    """Name the lines that write the numbers of wrong laws, where both sides' models can be built under observation.
+    """Name the lines that write the numbers of wrong laws.
+
+    Both sides' models must be buildable under observation.
 
     Args:
         context: the check.
@@ -44,7 +46,9 @@ def follow(context: Context, wrong: Iterable[tuple[Divergence, tuple[Law, Law]]]
 
 
 def of_laws(sides: Sides, laws: tuple[Law, Law], right: Sequence[Law] = ()) -> Blamed | None:
-    """The expression that made the number of the candidate's law, which the reference's building has nowhere; None unless it is one.
+    """The expression of the law's number that the reference's building has nowhere.
+
+    None unless it is one.
 
     Args:
         sides: what was recorded of both constructions.
@@ -70,7 +74,7 @@ def _near(expressions: Iterable[Expression], law: Law) -> list[Expression]:
 
 
 def _numbers(law: Law) -> tuple[list[float], float]:
-    """The numbers that a program may have written for a law, and how far from them what was measured may be."""
+    """The numbers that a program may have written for a law, and the slack of measuring."""
     if law.family is Family.CONSTANT:
         return [law.mean], EXACT
     slack = max(LEAST, ERRORS * law.error)

@@ -139,7 +139,10 @@ def of_building(sides: Sides) -> Blamed | None:
 
 
 def _is_bound(expression: Expression) -> bool:
-    """Whether a number bounds gradients and nothing else: the other side may do that in its training loop."""
+    """Whether a number bounds gradients and nothing else.
+
+    The other side may do that in its training loop.
+    """
     return bool(expression.users) and all(bounds_gradients(user) for user in expression.users)
 
 
@@ -211,7 +214,7 @@ def _made_rate(graph: ValueGraph, step: int, rate: float) -> Expression | None:
 
 
 def _ends_of_rate(sides: Sides, step: int) -> tuple[Expression | None, Expression | None]:
-    """What made the first wrong rate of a step of which that is known, and what made the reference's."""
+    """What made the first wrong rate of a step, and what made the reference's."""
     own, due = sides.candidate.rates[step], sides.reference.rates[step]
     for rate, twin in _wrong_rates(own, due):
         end = _made_rate(sides.candidate, step, rate)

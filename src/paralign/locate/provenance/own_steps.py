@@ -61,7 +61,10 @@ def first_wrong(sides: Sides, names: Sequence[tuple[str, str]], steps: int) -> B
 
 
 def _right_losses(sides: Sides) -> list[Expression]:
-    """What the first step differentiates, where that is the reference's: how it was computed is not at fault."""
+    """What the first step differentiates, where that is the reference's.
+
+    How it was computed is not at fault.
+    """
     losses = [_differentiated(graph) for graph in (sides.candidate, sides.reference)]
     if len(losses[0]) != len(losses[1]):
         return []
@@ -75,7 +78,10 @@ def most_blamed(
     given: Sequence[Expression] = (),
     excused: Sequence[Expression] = (),
 ) -> Blamed | None:
-    """The expression that most of some wrong values lead to, the first of several; None where none computes of what is right alone."""
+    """The expression that most of some wrong values lead to, the first of several.
+
+    None where none computes of what is right alone.
+    """
     expressions = sides.reference.expressions
     found = [Search(root, due, seen, expressions, sound=given, excused=excused).first() for root, due in wrong]
     sound = [each for each in found if each is not None and is_sound(each, seen, given)]

@@ -59,7 +59,10 @@ def first_wrong(sides: Sides, leaves: Sequence[str]) -> Blamed | None:
 
 
 def _is_unseen(operand: Expression, known: Seen) -> bool:
-    """Whether nothing says that an operand is right: an object that something made, as an image is, or grey levels of other pixels."""
+    """Whether nothing says that an operand is right.
+
+    An object that something made, as an image is, or grey levels of other pixels.
+    """
     if operand.mark[0] == "k":
         is_path = str(operand.mark[1]).endswith("Path")  # where files lie is each side's own matter
         return not is_path and operand.kind != "input" and any(each.kind == "call" for each in behind(operand))

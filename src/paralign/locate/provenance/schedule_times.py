@@ -1,4 +1,7 @@
-"""Rates that are the reference's, but set at other steps: which argument of a schedule says when."""
+"""Rates that are the reference's, but set at other steps.
+
+An argument of a schedule says when.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ COUNTED = (0, 1, -1)
 
 
 def of_times(sides: Sides) -> Blamed | None:
-    """The argument of a schedule that names the steps at which the candidate changes its rates too early or too late.
+    """The argument of a schedule that names the steps of wrongly timed changes.
 
     None unless both sides have the same rates in the same order, and one argument names more of these steps than others.
     """
@@ -37,13 +40,13 @@ def of_times(sides: Sides) -> Blamed | None:
 
 
 def _named(each: Expression, steps: Sequence[int], begins: Collection[int]) -> int:
-    """How many steps an argument holds, counted from one beginning that it does not hold itself."""
+    """How many steps an argument holds, counted from a beginning that it does not hold."""
     held = _steps(each)
     return max((sum(step - begin in held for step in steps) for begin in begins if begin not in held), default=0)
 
 
 def _moved(own: Rates, due: Rates) -> list[int]:
-    """The steps of changes that the reference makes at others; none where rates themselves differ."""
+    """The steps of changes that the reference makes at others; none if rates differ."""
     changes = [_changes(rates) for rates in (own, due)]
     if len(own) != len(due) or not own or not _alike(own[0], due[0]):
         return []

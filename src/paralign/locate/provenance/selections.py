@@ -1,4 +1,7 @@
-"""Arrays that hold other rows than the reference's: each number of them stands there too, so their numbers alone tell nothing."""
+"""Arrays that hold other rows than the reference's.
+
+Each number of them stands there too, so their numbers alone tell nothing.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ class Selections:
         return self._strange[each]
 
     def is_selection(self, each: Expression) -> bool:
-        """Whether the reference has an array of some more of these numbers, or some fewer, in place of it."""
+        """Whether the reference has an array of some more or fewer numbers in its place."""
         if not self.is_strange(each):
             return False
         numbers = _measured(each)
@@ -65,7 +68,7 @@ class Selections:
         return False
 
     def is_cut_wrongly(self, root: Expression) -> bool:
-        """Whether a selection leads back to an array that is made of arrays that the reference has as they are."""
+        """Whether a selection leads back to an array made of the reference's own arrays."""
         if not self.is_selection(root):
             return False
         for each in reached([root], lambda e: [inner for inner in arrays_of(e) if self.is_strange(inner)]):
@@ -82,7 +85,7 @@ def arrays_of(each: Expression) -> list[Expression]:
 
 
 def _measured(each: Expression) -> Numbers | None:
-    """The distinct numbers of an array of measured numbers; None for counts, masks and few numbers."""
+    """The distinct measured numbers of an array; None for counts, masks, few numbers."""
     numbers = each.numbers
     if each.mark[0] != "a" or numbers is None or numbers.size < FEW or bool(np.all(numbers == np.round(numbers))):
         return None

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def first_disordered(sides: Sides) -> Blamed | None:
-    """The one line that brings texts into an order in which the reference never has them, and in which they stay."""
+    """The one line that brings texts into an order that the reference never has.
+
+    They stay in it.
+    """
     known: dict[str, set[str]] = defaultdict(set)
     for _, (order, texts) in _lists(sides.reference.expressions):
         known[texts].add(order)

@@ -207,7 +207,7 @@ class ValueGraph:
         return self._roots.get(name)
 
     def sightings(self) -> list[tuple[int, str]]:
-        """Which parameters and modules the user's functions took, and before which event; in their order."""
+        """Which parameters and modules the user's functions took, before which event."""
         seen = [(number, name.split(":", 2)) for name, number in self._roots.items() if name.startswith("sight:")]
         return [(number, words[2]) for number, words in sorted(seen, key=lambda each: int(each[1][1]))]
 
@@ -381,7 +381,7 @@ class Seen:
         return any(np.allclose(order, each.mark[2], rtol=1e-4, atol=1e-5) for order in alike)
 
     def has_rearranged(self, each: Expression) -> bool:
-        """Whether an array was seen with as many elements of the same root mean square, in whatever order."""
+        """Whether an array of this size and root mean square was seen, in whatever order."""
         size = math.prod(each.mark[1])
         alike = (mark[2] for mark in self._arrays if math.prod(mark[1]) == size)
         return any(math.isclose(order[0], each.mark[2][0], rel_tol=1e-4) for order in alike)

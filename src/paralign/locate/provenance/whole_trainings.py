@@ -59,7 +59,7 @@ def follow(
     figures: Sequence[str],
     steps: int,
 ) -> None:
-    """Name the expression of the candidate's training that makes its first wrong step wrong, where there is one.
+    """Name the expression that makes a training's first wrong step wrong.
 
     Args:
         context: the check.
@@ -76,7 +76,9 @@ def follow(
 
 
 def first_wrong(sides: Sides, names: Sequence[tuple[str, str]], figures: Sequence[str], steps: int) -> Wrong | None:
-    """The expression at fault in the first step that has something wrong: a rate, a figure, a gradient, or what the update makes.
+    """The expression at fault in the first step that has something wrong.
+
+    A rate, a figure, a gradient, or what the update makes.
 
     All of a step is made of what the steps before it left, which is right. Gradients of which the updates make the same are passed over.
     """
@@ -111,13 +113,19 @@ def _roots(sides: Sides, kind: str, names: Sequence[tuple[str, str]]) -> list[En
 
 
 def _wrong(seen: Seen, pairs: Sequence[Ends]) -> list[tuple[Expression, Expression | None]]:
-    """Those that are not their counterparts; where these are not known, those that the reference has nowhere."""
+    """Those that are not their counterparts, or that the reference has nowhere.
+
+    The latter where counterparts are not known.
+    """
     known = [(own, due, seen.has(own) if due is None else is_equal(own, due)) for own, due in pairs if own is not None]
     return [(own, due) for own, due, right in known if right is False]
 
 
 def _silent(gradients: Sequence[Ends], names: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Tensors whose gradients are what rounding leaves of zero, as that of a bias before a normalisation is: Adam makes a motion of it."""
+    """Tensors whose gradients are what rounding leaves of zero.
+
+    That of a bias before a normalisation is, and Adam makes a motion of it.
+    """
     sizes = [max((each.rms for each in pair if each is not None and each.mark[0] == "a"), default=None) for pair in gradients]
     most = max((size for size in sizes if size is not None), default=0.0)
     return {name for name, size in zip(names, sizes, strict=True) if size is not None and size <= ROUNDING * most}
@@ -160,7 +168,9 @@ def _of_rates(sides: Sides, step: int) -> Wrong | None:
 
 
 def _advanced_again(sides: Sides, until: int) -> Wrong | None:
-    """The last call of ``step`` in the first step, of those before ``until``, in which the candidate makes more of them.
+    """The last extra call of ``step`` in the first step with more of them than due.
+
+    Steps before ``until`` are looked at.
 
     A schedule is advanced twice then, or where the reference accumulates gradients.
     """
@@ -176,7 +186,7 @@ def _advanced_again(sides: Sides, until: int) -> Wrong | None:
 
 
 def _lacking_mode(sides: Sides, step: int) -> Wrong | None:
-    """The candidate's last call of ``train``, where the reference calls it before a step once more and the candidate does not."""
+    """The candidate's last call of ``train``, where only the reference calls it again."""
     calls = [[e for e in _of_step(graph, step - 1) if _is_mode(e)] for graph in (sides.candidate, sides.reference)] if step else [[], []]
     if not calls[1] or calls[0]:
         return None
@@ -199,13 +209,16 @@ def _bounds_within(graph: ValueGraph) -> bool:
 
 
 def _of_gradients(sides: Sides, seen: Seen, step: int, gradients: Sequence[Ends]) -> Wrong | None:
-    """What changes gradients of a right loss: a bound, a call that is missing before the update, gradients of the step before, a factor."""
+    """What changes gradients of a right loss.
+
+    A bound, a call missing before the update, gradients of the step before, a factor.
+    """
     found = own_steps.other_argument(sides) or own_steps.strange_number(sides, seen)
     return _plain(found) or _lacking_call(sides, step) or _of_scale(sides, step, gradients)
 
 
 def _lacking_call(sides: Sides, step: int, *, bounds: bool = True) -> Wrong | None:
-    """The candidate's update, where the reference has one call that changes gradients, or clears them, and the candidate none.
+    """The candidate's update, where it lacks a call that changes or clears gradients.
 
     Looked at is what was done since the update before, that one's step included; ``bounds``, whether clipping counts.
     """
@@ -228,7 +241,10 @@ def _updates(graph: ValueGraph, step: int) -> list[Expression]:
 
 
 def _changing(graph: ValueGraph, steps: Sequence[int]) -> dict[str, Expression]:
-    """The calls of steps that change gradients in place, by what they do: functions named with an underscore, and those that clear."""
+    """The calls that change gradients in place, by what they do.
+
+    Functions named with an underscore, and those that clear.
+    """
     found = {}
     for each in (e for step in steps for e in _of_step(graph, step)):
         word = each.label.rpartition(".")[2]
@@ -238,7 +254,7 @@ def _changing(graph: ValueGraph, steps: Sequence[int]) -> dict[str, Expression]:
 
 
 def _of_scale(sides: Sides, step: int, gradients: Sequence[Ends]) -> Wrong | None:
-    """The candidate's last call of ``backward``, where all gradients are the same number of times the reference's."""
+    """The candidate's last call of ``backward``, where all gradients have one factor."""
     sizes = [(own.rms, due.rms) for own, due in gradients if own is not None and due is not None and due.rms > 0]
     factors = [own / due for own, due in sizes]
     called = [e for n in range(step + 1) for e in _of_step(sides.candidate, n) if e.file and e.label.rpartition(".")[2] == "backward"]
@@ -254,7 +270,10 @@ def _of_scale(sides: Sides, step: int, gradients: Sequence[Ends]) -> Wrong | Non
 
 
 def _of_update(sides: Sides, seen: Seen, told: str) -> Wrong | None:
-    """Where the optimizer is built, if right gradients and rates make a wrong update: the number that is wrong there, else the call."""
+    """Where the optimizer is built, if right gradients and rates make a wrong update.
+
+    The number that is wrong there, else the call.
+    """
     found = optimizer_settings.of_building(sides) or _strange_setting(sides, seen) or _lacking_setting(sides)
     built = sides.candidate.root("optimizer")
     if found is not None or built is None or not built.file:
@@ -263,13 +282,16 @@ def _of_update(sides: Sides, seen: Seen, told: str) -> Wrong | None:
 
 
 def _strange_setting(sides: Sides, seen: Seen) -> Blamed | None:
-    """The one number that is written where the candidate's optimizer is built, and that the reference has nowhere."""
+    """The one number in the optimizer's building that the reference has nowhere."""
     strange = {e.source: e for e in _written(sides.candidate) if seen.has(e) is False}
     return Blamed(each := next(iter(strange.values())), [each]) if len(strange) == 1 else None
 
 
 def _lacking_setting(sides: Sides) -> Blamed | None:
-    """What the candidate gives in place of the one number of the reference's building that it has nowhere itself, under the same name."""
+    """What the candidate gives in place of the reference's one number that it lacks.
+
+    Under the same name.
+    """
     seen = Seen(sides.candidate.expressions)
     lacking = [e for e in _written(sides.reference) if seen.has(e) is False]
     roles = {role for e in lacking for user in e.users for role, inner in user.inputs if inner is e and not role.isdecimal()}

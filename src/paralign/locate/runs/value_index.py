@@ -38,7 +38,7 @@ class Values(Generic[Item]):
         self._cells[size, cell].setdefault(digest, []).append(item)
 
     def find(self, digest: str) -> list[Item]:
-        """The items whose digests agree, those of one digest in the order in which they were added."""
+        """The items whose digests agree, those of one digest in order of addition."""
         size, cell = self._cell(digest)
         found: list[Item] = []
         for place in {cell - 1, cell, cell + 1}:  # one and the same where cells are infinite

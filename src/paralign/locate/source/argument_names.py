@@ -1,4 +1,4 @@
-"""Names of the arguments of Paddle's operations that a run records by position, for people to read.
+"""Names of Paddle's arguments that a run records by position, for people to read.
 
 Rules compare arguments as they were recorded; these names are put in place of positions where a point is told.
 Source: the calls of ``paddle._C_ops`` in paddle 3.3.1's Python code, whose variables bear the names of the parameters.

@@ -147,7 +147,7 @@ class Code:
         return [test for test in tests if any(_holds(test, line) for line in lines)]
 
     def setting(self, attribute: str) -> int | None:
-        """The line of the constructor that sets an attribute; None where there is none, or several."""
+        """The constructor's line that sets an attribute; None without one, or of several."""
         found = []
         for init in self._methods(constructor=True):
             for _, target, value in _assignments(init):

@@ -36,7 +36,7 @@ class Decision:
 
 
 def differing(candidate: Mapping[str, Any], reference: Mapping[str, Any]) -> set[str]:
-    """The names, as calls write them, of the arguments that two operations have with other values."""
+    """The names, as calls write them, of arguments with other values on the two sides."""
     theirs = {common_argument(name): value for name, value in reference.items()}
     found: set[str] = set()
     for name, value in candidate.items():
@@ -251,7 +251,7 @@ def _given(line: str, names: set[str], places: set[int]) -> tuple[Function | Non
 
 
 def _at_places(call: ast.Call, places: set[int]) -> list[ast.expr]:
-    """The arguments that a call gives at some places; none of a call that spreads a list over them."""
+    """The arguments of a call at some places; none where a list is spread over them."""
     if _has_starred(call):
         return []
     return [call.args[place] for place in places if place < len(call.args)]

@@ -152,7 +152,7 @@ def gives_back(source: str) -> bool:
 
 
 def behind_loop(first: str, second: str) -> str | None:
-    """The line of the statement with ``second`` that comes after a loop with ``first``, in one block.
+    """The line with ``second`` after a loop with ``first``, in one block.
 
     None where the two lines are not so.
     """
@@ -171,7 +171,7 @@ def behind_loop(first: str, second: str) -> str | None:
 
 
 def calls(source: str, inner: str) -> int:
-    """How often a line's statement calls the function, or constructs the class, that holds ``inner``."""
+    """How often a line's statement calls what holds ``inner``, a function or a class."""
     (tree, line), (other, within) = _at(source), _at(inner)
     name = _name_around(other, within)
     around = [n for n in ast.walk(tree) if isinstance(n, ast.stmt) and _spans(n, line)]

@@ -20,7 +20,7 @@ _ROOT, _CUBE = math.sqrt(2 / math.pi), 0.044715
 
 
 def steps(kind: str, inputs: Sequence[np.ndarray], arguments: Mapping[str, Any]) -> Iterator[np.ndarray]:
-    """The values that an operation of a kind passes through; none for kinds that are not known.
+    """The values that an operation of a kind passes through; none for unknown kinds.
 
     Args:
         kind: the common name of the operation, as in :mod:`paralign.adapters._kinds`.

@@ -387,7 +387,7 @@ def _patch(value: Value, due: Typed) -> Patch:
 
 
 def arranged(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """An array in another shape: its axes permuted where that fits, else its elements in order.
+    """An array in another shape: axes permuted where that fits, else elements in order.
 
     Where there are more elements in that shape, it is repeated; else it stays as it is.
     """
@@ -409,7 +409,7 @@ def _places(judgement: Judgement) -> dict[tuple[int, int], Value]:
 
 
 def _improved(before: Judgement, after: Judgement, trial: Trial) -> bool:
-    """Whether the reference's value at a point makes what follows from it right, or clearly less wrong."""
+    """Whether the reference's value at a point makes what follows right, or less wrong."""
     if trial.value.maker is None:
         return False
     value = _places(after).get((trial.value.maker.number, trial.value.place))

@@ -1,4 +1,4 @@
-"""Bounds that no value reached: two clamps with other bounds agree as long as all values lie within both, and so does one with none."""
+"""Bounds that no value reached: clamps with other bounds agree, and so does none."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ _LISTED = 3
 
 @dataclass
 class Unreached:
-    """Bounds that differ without effect, in words; clamps of the reference that change nothing and that the candidate has none for."""
+    """Bounds that differ without effect, in words.
+
+    And clamps of the reference that change nothing and have no counterpart.
+    """
 
     differing: list[str] = field(default_factory=list)
     alone: list[str] = field(default_factory=list)
@@ -81,7 +84,7 @@ def unreached(judgement: Judgement) -> Unreached:
 
 
 def _differing(judgement: Judgement, operation: Operation, users: set[Operation]) -> str:
-    """Where a right result of the candidate has other bounds than any that the reference sets to the same values; '' where it has none."""
+    """Where a right result has other bounds than the reference sets; '' without any."""
     twin, own = judgement.twin(operation), _of_chain(operation)
     due = None if twin is None else _of_chain(twin)
     if own is None or due is None or any(v in judgement.wrong for v in operation.outputs):
@@ -123,7 +126,7 @@ def _bounds(operation: Operation) -> tuple[float, float] | None:
 
 
 def _chain(operation: Operation) -> set[Operation]:
-    """An operation and those that bound its result, or have bounded what it takes, one after the other."""
+    """An operation and those that bound its result, or what it takes, in a chain."""
     found, waiting = set(), [operation]
     while waiting:
         each = waiting.pop()

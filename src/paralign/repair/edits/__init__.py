@@ -1,4 +1,7 @@
-"""Kinds of edits, one file each: a porting mistake is undone by one of them. The order is that of the handbook, not of the trials."""
+"""Kinds of edits, one file each: a porting mistake is undone by one of them.
+
+The order is that of the handbook, not of the trials.
+"""
 
 from __future__ import annotations
 

@@ -104,7 +104,10 @@ def _of_call(site: Site, call: ast.Call, their: ast.Call) -> Iterator[Proposal]:
 
 
 def _text_of(site: Site, value: ast.expr, beside: Beside) -> str | None:
-    """An argument of the reference's as the candidate can write it: a literal, or an expression of names that it has too."""
+    """An argument of the reference's as the candidate can write it.
+
+    A literal, or an expression of names that it has too.
+    """
     return translated(site, beside, value) or None
 
 

@@ -1,4 +1,7 @@
-"""A part that only the candidate has, left out: an operand, a function of a value, a whole statement."""
+"""A part that only the candidate has, left out.
+
+An operand, a function of a value, a whole statement.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ WEIGHT = 0.2
 
 
 def propose(site: Site) -> Iterator[Proposal]:
-    """Each expression as one of its parts; the statement left out where something else binds its name."""
+    """Propose each expression as one of its parts, and the statement left out.
+
+    The latter where something else binds its name.
+    """
     for node in site.nodes:
         for part in _parts(node):
             text = site.text(part)

@@ -1,4 +1,7 @@
-"""A literal whose right value is known: the wrong one was followed to this line, and the reference has another there."""
+"""A literal whose right value is known.
+
+The wrong one was followed to this line, and the reference has another there.
+"""
 
 from __future__ import annotations
 

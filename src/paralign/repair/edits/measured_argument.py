@@ -1,4 +1,7 @@
-"""Arguments that an operation was seen to be given: the reference's in place of the candidate's, or added to the call."""
+"""Arguments that an operation was seen to be given.
+
+The reference's in place of the candidate's, or added to the call.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,10 @@ def _proposal(edit: Any, words: Any) -> Proposal:
 
 
 def differing(site: Site) -> list[tuple[str, Any, Any]]:
-    """Name in the reference, the candidate's value (Ellipsis: not known), the reference's, of arguments that differ."""
+    """Name and both values of arguments that differ.
+
+    The name is the reference's; the candidate's value is Ellipsis where it is not known.
+    """
     own, theirs = (p.arguments if p is not None else {} for p in (site.divergence.candidate, site.divergence.reference))
     found = []
     for name, due in theirs.items():
@@ -99,7 +105,10 @@ def _changes(site: Site, call: ast.Call, name: str, value: Any, due: Any) -> Ite
 
 
 def _in_port(site: Site, call: ast.Call, argument: str, name: str, text: str) -> str:
-    """A value as the port's call takes it, where the catalogue knows how it is turned: a momentum as one minus it."""
+    """A value as the port's call takes it, where the catalogue knows how it is turned.
+
+    A momentum becomes one minus it.
+    """
     if not is_port(site.framework):
         return text
     for entry in entries_of_paddle(full_name("paddle", last_name(call))):

@@ -1,4 +1,7 @@
-"""An entry that the reference's list or call has and the candidate's lacks: a layer of a ``Sequential``, a transform of a list."""
+"""An entry that the reference's list or call has and the candidate's lacks.
+
+A layer of a ``Sequential``, a transform of a list.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ def _alike(site: Site, ours: ast.AST, theirs: ast.AST) -> bool:
 
 
 def _lacked(entries: list[ast.expr], theirs: list[ast.expr]) -> Iterator[tuple[int, ast.expr]]:
-    """Entries of the reference's without a counterpart, and before which of the candidate's they belong."""
+    """Entries without a counterpart, and before which of the candidate's they belong."""
     place = 0
     for entry in theirs:
         if place < len(entries) and words(entry)[:1] == words(entries[place])[:1]:

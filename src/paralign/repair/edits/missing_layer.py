@@ -1,4 +1,7 @@
-"""A layer that is not called: one that the candidate builds and leaves unused, or one without parameters that only the reference has."""
+"""A layer that is not called.
+
+One that the candidate builds and leaves unused, or one without parameters that only the reference has.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +89,10 @@ def _built(home: ast.ClassDef | None) -> dict[str, ast.Call]:
 
 
 def _alone(site: Site, beside: Beside, made: ast.Call | None) -> str:
-    """A layer without parameters as it is built in place: one that is made of nothing, or of settings by name."""
+    """A layer without parameters as it is built in place; '' where it cannot be.
+
+    It is made of nothing, or of settings by name.
+    """
     if made is None or made.args or any(literal(each.value) is ... for each in made.keywords) or "Dropout" in last_name(made):
         return ""
     return translated(site, beside, made)

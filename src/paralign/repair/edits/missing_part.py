@@ -1,4 +1,7 @@
-"""A part of a formula that the reference has and the candidate leaves out: a term, a factor, a function of a value."""
+"""A part of a formula that the candidate leaves out.
+
+A term, a factor, a function of a value.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,10 @@ MOST, LONGEST = 8, 60
 
 
 def propose(site: Site) -> Iterator[Proposal]:
-    """Each expression of the statement with each part of the reference's that may be missing there."""
+    """Propose each expression of the statement with a part that may be missing there.
+
+    Parts are the reference's.
+    """
     parents = {id(child): node for node in [site.statement, *site.nodes] for child in ast.iter_child_nodes(node)}
     places = [node for node in site.nodes if _is_value(node, parents.get(id(node)))]
     for op, text in _terms(site)[:MOST]:

@@ -1,4 +1,4 @@
-"""A whole statement that the reference has and the candidate lacks, put before or behind the one that was named."""
+"""A whole statement that the candidate lacks, put before or behind the named one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ SAME = 0.9
 
 
 def propose(site: Site) -> Iterator[Proposal]:
-    """The reference's statement and its neighbours, of those that the candidate's function lacks."""
+    """Propose the reference's statement and its neighbours, where the candidate lacks them.
+
+    Its function is looked at.
+    """
     own = [words(node) for node in ast.walk(site.function) if isinstance(node, ast.stmt)]
     for beside in site.beside:
         for statement, weight in _near(beside):
@@ -59,7 +62,10 @@ def _is_there(own: list[list[str]], statement: ast.AST) -> bool:
 
 
 def _renamings(site: Site, statement: ast.stmt) -> Iterator[dict[str, str]]:
-    """Local names of the reference's as those of the candidate's; one that the candidate lacks is what the named statement assigns to."""
+    """Local names of the reference's as those of the candidate's.
+
+    One that the candidate lacks is what the named statement assigns to.
+    """
     yield {}
     lacked = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)} - set(site.names)
     stored = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}

@@ -1,4 +1,7 @@
-"""Another number, text or truth value in the place of one: first those that the reference's statement has."""
+"""Another number, text or truth value in the place of one.
+
+Those that the reference's statement has come first.
+"""
 
 from __future__ import annotations
 

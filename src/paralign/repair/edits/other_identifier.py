@@ -1,4 +1,7 @@
-"""Another value of the same function in the place of one: a name, an attribute, or a setting in the place of a number."""
+"""Another value of the same function in the place of one.
+
+A name, an attribute, or a setting in the place of a number.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ MOST = 16
 
 
 def propose(site: Site) -> Iterator[Proposal]:
-    """Each name of the statement as another that is bound there, each number as a setting that the reference takes."""
+    """Propose each name as another bound there, each number as a setting.
+
+    The setting is one that the reference takes.
+    """
     theirs = {str(getattr(node, "id", None) or getattr(node, "attr", "")) for each in site.beside for node in each.nodes}
     own = {node.id for node in site.nodes if isinstance(node, ast.Name)}
     called = {id(node.func) for node in site.nodes if isinstance(node, ast.Call)}
