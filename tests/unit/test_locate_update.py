@@ -238,6 +238,7 @@ def test_a_cause_names_both_values_the_parameters_and_the_fix():
 def test_a_schedule_that_lags_is_called_so():
     (found,) = finding(everywhere(rates=(1.0, 0.5, 0.25, 0.1, 0.0)), everywhere(rates=(1.0, 1.0, 0.5, 0.25, 0.1)))
     assert found.cause == "learning rate: the candidate's schedule is one step behind, on all parameters"
+    assert found.fix.startswith("step the schedule once more before the first update")
 
 
 def test_what_frameworks_write_differently_is_inherent():

@@ -323,6 +323,9 @@ def test_probes_tie_scores_and_leave_one_class(do, tmp_path):
     assert len(set(made["ties_broken_1"][0].ravel().tolist())) == 15
     assert len(set(labels.tolist())) == 3
     assert set(made["one_class"][1].tolist()) == {labels[0]}
+    absent, numbers = made["absent_class"]
+    assert absent.shape[1] - 1 not in {*absent.argmax(1).tolist(), *numbers.tolist()}
+    assert np.array_equal(np.sort(absent, 1), np.sort(made["one_class"][0], 1))  # the same scores, in other places
     assert [len(made[name][0]) for name in ("partial_batch", "one_sample", "no_sample")] == [4, 1, 0]
     assert np.abs(made["extreme"][0]).max() == pytest.approx(1e4)
     assert np.isnan(made["nan"][0]).sum() == 1

@@ -163,6 +163,29 @@ def _one_class(given: Given) -> Any:
     return NO_CLASSES if given.target is None else [_labelled(given, lambda a: np.full_like(a, a.flat[0]))]
 
 
+def _absent_class(given: Given) -> Any:
+    """The last class occurs neither in the labels nor as the best score of a sample.
+
+    Its score changes places with the least one of each sample, so that probabilities stay probabilities.
+    """
+    if given.scores is None or given.target is None:
+        return NO_CLASSES
+    absent = given.values.shape[given.axis] - 1
+    outputs = _floats(given.outputs, lambda scores: _least(scores, given.axis, absent), given.scores)
+    labels = _labelled(given, lambda numbers: np.where(numbers == absent, absent - 1, numbers))[1]
+    return [(outputs, labels)]
+
+
+def _least(scores: Any, axis: int, number: int) -> Any:
+    """Scores in which a class has the least one of each sample."""
+    rows = np.moveaxis(scores.copy(), axis, -1)
+    place = rows.argmin(-1)[..., None]
+    least, own = np.take_along_axis(rows, place, -1), rows[..., number : number + 1].copy()
+    np.put_along_axis(rows, place, own, -1)
+    rows[..., number : number + 1] = least
+    return np.moveaxis(rows, -1, axis)
+
+
 def _ignored_value(given: Given) -> Optional[int]:
     """The number that the labels themselves use for what is left out."""
     if given.target is None:
@@ -256,6 +279,7 @@ def _soft(given: Given) -> Any:
 MAKERS: Dict[str, Callable[[Given], Any]] = {
     "ties": _ties,
     "one_class": _one_class,
+    "absent_class": _absent_class,
     "mostly_ignored": _mostly_ignored,
     "all_ignored": _all_ignored,
     "partial_batch": _partial,

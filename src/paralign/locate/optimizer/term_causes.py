@@ -166,11 +166,31 @@ def _schedule(first: tuple[float, ...], second: tuple[float, ...]) -> str:
     if max(ratios) - min(ratios) <= STORED * abs(ratios[0]):
         rates = f"{number(first[0])} in the reference, {number(second[0])} in the candidate"
         return f"learning rate: {rates}, {number(ratios[0])} times the reference's"
-    if len(first) > 2 and all(abs(a - b) <= STORED * abs(a) for a, b in zip(first[1:], second, strict=False)):  # noqa: PLR2004 - one would fit by chance
-        return "learning rate: the candidate's schedule is one step ahead"
-    if len(first) > 2 and all(abs(a - b) <= STORED * abs(a) for a, b in zip(first, second[1:], strict=False)):  # noqa: PLR2004 - as above
-        return "learning rate: the candidate's schedule is one step behind"
-    return ""
+    return SHIFTED[shift][0] if (shift := _shift(first, second)) else ""
+
+
+#: steps that a candidate's schedule runs ahead of the reference's -> the cause, and what to change
+SHIFTED = {
+    1: (
+        "learning rate: the candidate's schedule is one step ahead",
+        "step the schedule once less before the first update: after each update as in the reference, counted from the same number",
+    ),
+    -1: (
+        "learning rate: the candidate's schedule is one step behind",
+        "step the schedule once more before the first update, or count its steps from one more: the reference's is a step further",
+    ),
+}
+
+
+def _shift(first: tuple[float, ...], second: tuple[float, ...]) -> int:
+    """Count the steps by which the candidate's rates run ahead; 0 where that is not the fault."""
+    if len(first) <= 2:  # noqa: PLR2004 - one or two rates would fit by chance
+        return 0
+    if all(abs(a - b) <= STORED * abs(a) for a, b in zip(first[1:], second, strict=False)):
+        return 1
+    if all(abs(a - b) <= STORED * abs(a) for a, b in zip(first, second[1:], strict=False)):
+        return -1
+    return 0
 
 
 def _unmoved(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[str, Any]], traces: Mapping[str, Trace]) -> str:
@@ -209,6 +229,7 @@ def _special(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[st
     term, wanted, given, about = difference.terms[0], difference.reference, difference.candidate, abouts[1]
     paddle = framework(about) == "paddle"
     own_rates = any(own.get("rate", 1.0) != 1.0 for own in about["parameters"].values())
+    shift = _shift(wanted[0], given[0]) if term == "rates" else 0
     hand = f"weight decay as in the reference: {told('decay', wanted, terms)}" if term == "decay" else ""
     cases = (
         (term == "moves" and bool(wanted[0]), "give these parameters to the optimizer"),
@@ -218,6 +239,7 @@ def _special(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[st
         (term == "clip" and bool(wanted[0]) != bool(given[0]), _CLIPPED_ELSEWHERE),
         (term == "clip", f"clip as the reference does: {told(term, wanted, terms)}" if term == "clip" else ""),
         (term == "whole", "look for a clipping of the update where the reference clips the gradient, or for a second schedule"),
+        (shift != 0, SHIFTED[shift][1] if shift else ""),
         (term == "rates" and own_rates, "a rate in ParamAttr or in a parameter group is a factor in Paddle: set the ratio that is wanted"),
         (term == "first" and not given[0] and about["class"] == "SGD" and paddle,
          "paddle.optimizer.Momentum: Paddle's SGD has no momentum"),

@@ -50,6 +50,7 @@ class Probe:
 PROBES = {
     "ties": Probe("on coarsely rounded scores, many of them equal,", Weight.TIES),
     "one_class": Probe("where only one class occurs", Weight.WARNS),
+    "absent_class": Probe("where one class is neither predicted nor labelled", Weight.WARNS),
     "mostly_ignored": Probe("where half of the samples are to be ignored", Weight.DIVERGES),
     "all_ignored": Probe("where all samples are to be ignored", Weight.WARNS),
     "partial_batch": Probe("on a batch that is not full", Weight.DIVERGES),
