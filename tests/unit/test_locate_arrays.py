@@ -97,6 +97,24 @@ def test_the_same_values_in_another_order():
     assert explain(None, values, RANDOM.permutation(values)).rule == "data/order"
 
 
+def test_a_mask_from_the_other_end_is_not_called_reversed_or_sorted():
+    mask = np.array([1, 1, 1, 1, 0, 0, 0, 0, 0])
+    assert explain(None, mask, mask[::-1]) is None
+    assert explain(None, np.arange(9.0), np.arange(9.0)[::-1]).rule == "data/columns"
+
+
+def test_labels_that_differ_by_one_are_not_called_rounded():
+    labels = np.array([0, 1, 2, 0, 1, 2, 3, 5])
+    assert explain(None, labels, labels + np.array([0, 0, 1, 0, 1, 0, 0, 1])) is None
+
+
+@pytest.mark.parametrize(("ddof", "first", "second"), [(1, "n - 1", "n"), (0, "n", "n - 1")])
+def test_a_factor_near_one_is_told_as_that_of_two_deviations(ddof, first, second):
+    rows = RANDOM.normal(size=200)
+    found = explain(None, rows / rows.std(ddof=1 - ddof), rows / rows.std(ddof=ddof))
+    assert f"that of 200 rows gives this factor, over {first} in the candidate and over {second} in the reference" in found.fix
+
+
 def test_one_grey_level_is_suspected_to_be_rounding():
     candidate = np.floor(PICTURE)
     found = explain(None, np.round(PICTURE), candidate)

@@ -108,6 +108,8 @@ def explain(given: Array | None, reference: Array, candidate: Array) -> Finding 
     """
     given, reference, candidate = (None if a is None else np.asarray(a, np.float64) for a in (given, reference, candidate))  # type: ignore[assignment]
     candidate = _oriented(reference, candidate)
+    if not reference.size and not candidate.size:
+        return None
     if reference.shape != candidate.shape:
         turned = next(_turned(None, reference, candidate), None)
         return _sizes(reference, candidate) if turned is None else Finding("data/axes", turned[1], turned[2], True, float("inf"), turned[3])
@@ -206,7 +208,15 @@ def _turned(_: Array | None, reference: Array, candidate: Array) -> Iterator[Fou
             return
 
 
+def _is_mask(array: Array) -> bool:
+    """Whether an array holds two numbers; reversed or sorted it may look the same."""
+    return len(np.unique(array)) <= 2  # noqa: PLR2004 - as said
+
+
 def _flipped(_: Array | None, reference: Array, candidate: Array) -> Iterator[Found]:
+    """The reference's values from the other end of an axis."""
+    if _is_mask(reference):
+        return
     for axis in range(reference.ndim):
         error = apart(np.flip(reference, axis), candidate)
         if reference.shape[axis] > 1 and error <= EQUAL:
@@ -242,7 +252,7 @@ def _affine(given: Array | None, reference: Array, candidate: Array) -> Iterator
         )
     elif abs(offset) <= EQUAL * size:
         known = " (a division by 255 is missing or is done twice)" if any(abs(factor / k - 1) < 1e-4 for k in (255, 1 / 255)) else ""  # noqa: PLR2004 - rounding
-        yield "scale", f"the candidate's values are the reference's times {factor:.6g}{known}", "scale as the reference does", error
+        yield "scale", f"the candidate's values are the reference's times {factor:.6g}{known}", _scaling(factor), error
     else:
         yield (
             "affine",
@@ -250,6 +260,23 @@ def _affine(given: Array | None, reference: Array, candidate: Array) -> Iterator
             "check the range of values before it",
             error,
         )
+
+
+#: how far a factor may be from 1 to be that of two standard deviations: 50 rows and more
+NEARLY = 0.01
+
+
+def _scaling(factor: float) -> str:
+    """Say what to change where values differ by a factor."""
+    if not EQUAL < abs(factor - 1) < NEARLY:
+        return "scale as the reference does"
+    rows = 1 / (1 - min(factor, 1 / factor) ** 2)
+    first, second = ("n - 1", "n") if factor < 1 else ("n", "n - 1")
+    return (
+        f"scale as the reference does; if it divides by a standard deviation: that of {rows:.4g} rows gives this factor, "
+        f"over {first} in the candidate and over {second} in the reference "
+        "(torch.std, paddle.std and pandas take n - 1, numpy and scikit-learn n)"
+    )
 
 
 def _line(x: Array, y: Array) -> tuple[float, float]:
@@ -342,6 +369,8 @@ def _list(values: list[float]) -> str:
 
 
 def _reordered(_: Array | None, reference: Array, candidate: Array) -> Iterator[Found]:
+    if _is_mask(reference):
+        return
     one, other = np.sort(reference, axis=None), np.sort(candidate, axis=None)
     error = apart(one, other)
     if error <= EQUAL and one.size > 1:
@@ -436,7 +465,9 @@ def _correlation(first: Array, second: Array) -> float:
 
 
 def _rounded(_: Array | None, reference: Array, candidate: Array) -> Iterator[Found]:
-    """Differences of at most one grey level."""
+    """Differences of at most one grey level, in a picture."""
+    if reference.ndim < 2 or reference.size < PATCH * PATCH:  # noqa: PLR2004 - height and width
+        return
     most = float(np.abs(reference - candidate).max())
     for level, said in ((1.0, "1"), (1 / 255, "1/255")):
         whole = all(np.abs(a / level - np.round(a / level)).max() < 1e-3 for a in (reference, candidate))  # noqa: PLR2004 - far from half a level

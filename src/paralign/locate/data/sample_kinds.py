@@ -165,7 +165,7 @@ def _token_offset(pairs: Pairs) -> tuple[str, str, str] | None:
     return (
         "token-offset",
         f"the candidate's numbers are the reference's plus {step:g}{told}",
-        "count tokens from the same number on both sides",
+        "count from the same number on both sides",
     )
 
 
