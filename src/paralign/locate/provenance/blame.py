@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from paralign.locate.provenance import other_operand
+from paralign.locate.provenance.counterparts import SAME_RMS, TELLING, Counterparts, is_equal
 from paralign.locate.provenance.counts import COMPARISONS, Counts, is_count
 from paralign.locate.provenance.selections import Selections, arrays_of
 from paralign.locate.provenance.value_graph import COMMON, READINGS, SETTING, Seen, Texts, behind
@@ -17,12 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from paralign.locate.provenance.value_graph import Expression
-
-#: distinct numbers of a value that was seen, from which on what it is made of cannot be wrong
-TELLING = 4
-
-#: relative difference of root mean squares up to which two values of float32 are one
-SAME_RMS = 1e-5
 
 #: operators whose operands may change places
 _EXCHANGEABLE = frozenset({"Add", "Mult", "BitAnd", "BitOr", "BitXor"})
@@ -36,11 +32,15 @@ _FAITHFUL = frozenset({"operation", "call"})
 
 @dataclass
 class Blamed:
-    """An expression at fault, what led from it to the wrong value, and the reference's."""
+    """An expression at fault, what led from it to the wrong value, and the reference's.
+
+    ``placed``: it is right by itself, and not what the reference takes there.
+    """
 
     expression: Expression
     chain: list[Expression] = field(default_factory=list)
     reference: Expression | None = None
+    placed: bool = False
 
     @property
     def is_table(self) -> bool:
@@ -64,6 +64,7 @@ class Search:
         defaults: the reference's expressions, among which are the defaults of its functions.
         excused: values of the candidate that are right: an expression that made the same for them is not at fault.
         sound: expressions of the candidate that are right whatever the counterpart was made of.
+        own: the candidate's expressions, where right operands are compared with what the reference takes in their place.
     """
 
     def __init__(
@@ -75,7 +76,10 @@ class Search:
         *,
         excused: Sequence[Expression] = (),
         sound: Iterable[Expression] = (),
+        own: Sequence[Expression] = (),
     ) -> None:
+        self._own = own
+        self._known: Counterparts | None = None
         self.root, self.reference, self.defaults = candidate, reference, defaults
         self.seen = seen or Seen(behind(reference) if reference is not None else ())
         self._sound = set(sound)
@@ -92,7 +96,9 @@ class Search:
         """Whether a value is the reference's; None where that cannot be told."""
         if each not in self._right:
             found = self._texts.has(each) or self.seen.has(each)
-            self._right[each] = self._counts.is_right(each) if found and is_count(each) else found
+            if is_count(each):
+                found = self._counts.is_right(each) if found else self._counts.lacks(each)
+            self._right[each] = found
         return self._right[each]
 
     def is_excused(self, each: Expression) -> bool:
@@ -128,12 +134,23 @@ class Search:
         each, due, seen = self.root, self.reference, {self.root}
         while True:
             chain.append(each)
-            inner, due = self._wrong_input(each, due)
+            inner, beside = self._wrong_input(each, due)
+            placed = self._placed(each, due, inner)
+            if placed is not None:
+                return Blamed(placed, [placed, *chain[::-1]], beside, placed=True)
+            due = beside
             if inner is None or inner in seen:
-                break
+                return _blamed(each, chain, due)
             seen.add(inner)
             each = inner
-        return _blamed(each, chain, due)
+
+    def _placed(self, each: Expression, due: Expression | None, inner: Expression | None) -> Expression | None:
+        """Where an operand that is right by itself became another than the reference's, where ``each`` goes wrong by that."""
+        if not self._own or each.is_copy or (inner is not None and not (_is_telling(inner) and self.is_right(inner))):
+            return None
+        if self._known is None:
+            self._known = Counterparts(self.defaults, self._own)
+        return other_operand.place(each, due, self._known)
 
     def _wrong_input(self, each: Expression, due: Expression | None) -> tuple[Expression | None, Expression | None]:
         """What is wrong of what a wrong value was made of, and the reference's counterpart."""
@@ -157,7 +174,8 @@ class Search:
         converted = _converted(each, known)
         if converted is not None:
             return converted, due
-        wrong = self._wrong_of(known, self._beside(each, due)) or self._otherwise_selected(each)
+        wrong, doubtful = self._wrong_of(known, self._beside(each, due))
+        wrong = wrong or self._otherwise_selected(each) or doubtful
         if not any(inner.numbers is not None or self._has_wrong_number(inner) for inner, _ in wrong):
             unseen = self._unseen_number(each, known)
             if unseen is not None or not wrong:
@@ -198,17 +216,19 @@ class Search:
 
     def _wrong_of(
         self, known: Sequence[tuple[str, Expression]], beside: Mapping[str, Expression]
-    ) -> list[tuple[Expression, Expression | None]]:
-        """The operands that are wrong, with their counterparts where these are known."""
-        wrong = []
+    ) -> tuple[list[tuple[Expression, Expression | None]], list[tuple[Expression, Expression | None]]]:
+        """The operands that are wrong, with their counterparts where these are known; apart, counts of which only what led to them is."""
+        wrong: list[tuple[Expression, Expression | None]] = []
+        doubtful: list[tuple[Expression, Expression | None]] = []
         for role, inner in known:
             twin = beside.get(role)
             verdict = self.is_right(inner) if twin is None or inner in self._sound else is_equal(inner, twin)
+            is_known = verdict is not None or not is_count(inner)
             if verdict is None:
                 verdict = not self._has_wrong_behind(inner)
             if not verdict and not self.is_excused(inner):
-                wrong.append((inner, twin))
-        return wrong
+                (wrong if is_known else doubtful).append((inner, twin))
+        return wrong, doubtful
 
     def _otherwise_selected(self, each: Expression) -> list[tuple[Expression, Expression | None]]:
         """The one array of which the reference has some more or fewer numbers.
@@ -425,13 +445,3 @@ def _one_number(each: Expression) -> float | None:
 def _word(each: Expression) -> str:
     """What an operation is called, without the library's name."""
     return each.label.rpartition(".")[2]
-
-
-def is_equal(one: Expression, other: Expression) -> bool | None:
-    """Whether two values are the same but for their order; None where nobody can tell."""
-    if one.numbers is not None and other.numbers is not None:
-        alike = Seen([other]).has_numbers(one.numbers) and Seen([one]).has_numbers(other.numbers)
-        return alike and one.size == other.size and math.isclose(one.rms, other.rms, rel_tol=SAME_RMS)
-    if one.mark[0] == "s" and other.mark[0] == "s":
-        return bool(one.mark[1] == other.mark[1])
-    return None

@@ -42,6 +42,7 @@ class Counts:
         held = [each for each in reference if is_count(each)]
         self._seen = Seen(held, [0.0])
         self._made: dict[tuple[str, str], set[int]] = defaultdict(set)
+        self._sizes = {each.size for each in held}
         for each in held:
             self._made[_operation(each)].add(math.prod(each.mark[1]))
 
@@ -56,6 +57,13 @@ class Counts:
         if made:
             return False
         return None if each.numbers is not None and set(each.numbers.tolist()) <= COMMON else True
+
+    def lacks(self, each: Expression) -> bool | None:
+        """What is known of one whose numbers were not seen: False, or None where the reference has none of that size.
+
+        Then it goes another way, as with a table of places where the reference cuts its pieces out one by one.
+        """
+        return False if each.size in self._sizes else None
 
 
 def _operation(each: Expression) -> tuple[str, str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from paralign.locate.provenance.blame import Blamed, Search, is_equal
+from paralign.locate.provenance.blame import Blamed, Search
+from paralign.locate.provenance.counterparts import is_equal
 from paralign.locate.provenance.schedule_times import of_times
 from paralign.locate.provenance.tracing_back import STEPS, WRITTEN, behind_all, is_close, name, recorded, wrong_itself
 from paralign.locate.provenance.value_graph import COMMON, SETTING, Seen, SeenApart

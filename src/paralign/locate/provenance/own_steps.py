@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from paralign.locate.provenance.blame import Blamed, Search, is_equal
+from paralign.locate.provenance.blame import Blamed, Search
+from paralign.locate.provenance.counterparts import is_equal
 from paralign.locate.provenance.tracing_back import name, recorded
 from paralign.locate.provenance.value_graph import COMMON, SeenApart
 
@@ -82,8 +83,8 @@ def most_blamed(
 
     None where none computes of what is right alone.
     """
-    expressions = sides.reference.expressions
-    found = [Search(root, due, seen, expressions, sound=given, excused=excused).first() for root, due in wrong]
+    expressions, own = sides.reference.expressions, sides.candidate.expressions
+    found = [Search(root, due, seen, expressions, sound=given, excused=excused, own=own).first() for root, due in wrong]
     sound = [each for each in found if each is not None and is_sound(each, seen, given)]
     votes = Counter(each.source for each in sound)
     return min(sound, key=lambda each: (-votes[each.source], each.expression.number), default=None)
@@ -124,6 +125,8 @@ def _differentiated(graph: ValueGraph) -> list[Expression]:
 def is_sound(found: Blamed, seen: Seen, given: Sequence[Expression] = ()) -> bool:
     """Whether an expression computes of arrays that are the reference's."""
     each = found.expression
+    if found.placed:
+        return True
     if each.mark[0] == "a" and each.kind not in ("operation", "call"):  # read from an object, as a gradient is
         return False
     return all(seen.has(inner) or inner in given for _, inner in found.expression.values if inner.mark[0] == "a")

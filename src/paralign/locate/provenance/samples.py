@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from paralign.locate.provenance import text_orders
-from paralign.locate.provenance.blame import TELLING, Search
+from paralign.locate.provenance.blame import Search
+from paralign.locate.provenance.counterparts import TELLING
 from paralign.locate.provenance.own_steps import is_sound
 from paralign.locate.provenance.tracing_back import name, recorded
 from paralign.locate.provenance.value_graph import Seen, SeenApart, behind
@@ -53,7 +54,8 @@ def first_wrong(sides: Sides, leaves: Sequence[str]) -> Blamed | None:
     """
     seen = SeenApart(sides.reference.expressions)
     roots = [(sides.candidate.root(f"sample:{leaf}"), sides.reference.root(f"sample:{leaf}")) for leaf in leaves]
-    blamed = [Search(root, due, seen, sides.reference.expressions).first() for root, due in roots if root is not None]
+    own = sides.candidate.expressions
+    blamed = [Search(root, due, seen, sides.reference.expressions, own=own).first() for root, due in roots if root is not None]
     sound = [each for each in blamed if each is not None and is_sound(each, seen)]
     return min(sound, key=lambda each: each.expression.number, default=None)
 
@@ -65,7 +67,16 @@ def _is_unseen(operand: Expression, known: Seen) -> bool:
     """
     if operand.mark[0] == "k":
         is_path = str(operand.mark[1]).endswith("Path")  # where files lie is each side's own matter
-        return not is_path and operand.kind != "input" and any(each.kind == "call" for each in behind(operand))
+        if is_path or operand.kind == "input" or _is_of_right_numbers(operand, known):
+            return False
+        return any(each.kind == "call" for each in behind(operand))
     if operand.mark[0] != "a" or operand.numbers is None or not bool(np.all(operand.numbers == np.round(operand.numbers))):
         return False
     return operand.size > len(operand.numbers) > TELLING and not known.has_rearranged(operand)
+
+
+def _is_of_right_numbers(operand: Expression, known: Seen) -> bool:
+    """Whether an object was made of plain numbers of the reference's and nothing else, as a generator is of its seed."""
+    values = [each for each in behind(operand) if each.mark[0] != "k"]
+    numbers = [each for each in values if each.numbers is not None and each.mark[0] in ("s", "l")]
+    return bool(numbers) and len(numbers) == len(values) and all(known.has(each) for each in numbers)

@@ -10,8 +10,9 @@ from paralign.adapters._kinds import common_argument
 from paralign.errors import WorkerFailed
 from paralign.locate.lines.rule import ablated
 from paralign.locate.optimizer.setting_lines import code_at
-from paralign.locate.provenance.blame import TELLING, Blamed, Search
+from paralign.locate.provenance.blame import Blamed, Search
 from paralign.locate.provenance.blame_in_words import said, value_of
+from paralign.locate.provenance.counterparts import TELLING
 from paralign.locate.provenance.value_graph import COMMON, READINGS, SETTING, Seen, ValueGraph, behind, of_numbers_alone
 from paralign.locate.source import call_arguments
 from paralign.locate.source.call_arguments import is_number
@@ -117,7 +118,9 @@ def of_value(sides: Sides, candidate: str, reference: str, right: Iterable[str] 
     if wrong is None or due is None:
         return None
     led = sides.candidate.roots(right)
-    return wrong_itself(sides, Search(wrong, due, defaults=sides.reference.expressions, excused=led).first())
+    return wrong_itself(
+        sides, Search(wrong, due, defaults=sides.reference.expressions, excused=led, own=sides.candidate.expressions).first()
+    )
 
 
 def of_operation(

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paralign.locate.provenance import optimizer_settings, own_steps, tracing_back
-from paralign.locate.provenance.blame import Blamed, is_equal
+from paralign.locate.provenance.blame import Blamed
+from paralign.locate.provenance.counterparts import is_equal
 from paralign.locate.provenance.value_graph import Seen, SeenApart
 from paralign.locate.source.call_arguments import is_number
 

@@ -7,7 +7,7 @@ import inspect
 import types
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
-from paralign.worker.provenance.events import Call, Frame, is_common, is_same, same
+from paralign.worker.provenance.events import TIMES, Call, Frame, is_common, is_same, same
 from paralign.worker.provenance.value_hooks import ValueHooks
 from paralign.worker.provenance.value_marks import attribute
 
@@ -19,6 +19,9 @@ _CHANGING = frozenset({"append", "extend", "insert", "update", "add", "sort", "r
 
 #: functions that copy a container's entries
 _COPYING = (list, tuple, dict)
+
+#: an argument of a call: its name, value, and the event that made it
+Argument = Tuple[str, Any, Optional[int]]
 
 
 class CallHooks(ValueHooks):
@@ -84,6 +87,7 @@ class CallHooks(ValueHooks):
         copied = self._copied(call, value)
         if copied is not None:
             return copied
+        call.arguments = [self._gone_through(function, argument) for argument in call.arguments]
         inputs = [pair for pair in self._children(frame, site) if pair[1] is not None]
         inputs += self._roles(function, call.arguments)
         name = str(attribute(function, "__name__", ""))
@@ -97,6 +101,19 @@ class CallHooks(ValueHooks):
             self._made[self._keep(value)] = (value, number)
         self._hold(call, value)
         return number
+
+    def _gone_through(self, function: Any, argument: Argument) -> Argument:
+        """An argument of a call that went through a generator: made of the elements that this gave."""
+        key, held, number = argument
+        known = self._bound.get(id(held)) if number is None and isinstance(held, types.GeneratorType) else None
+        if known is None or known[0][0] != "generator":
+            return argument
+        frame, site = known[0][1]
+        given = frame.lists.get(site, []) if function in _COPYING else frame.lists.pop(site, [])
+        if not given:
+            return argument
+        made = [("element", event) for _, event in given[:TIMES]]
+        return key, held, self._add(site, "display", made, [value for value, _ in given])
 
     def _roles(self, function: Any, arguments: List[Tuple[str, Any, Optional[int]]]) -> List[Tuple[str, Optional[int]]]:
         """The arguments under the names of the parameters, where the callee tells them.

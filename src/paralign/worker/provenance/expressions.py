@@ -51,7 +51,7 @@ class FunctionSite(NamedTuple):
     prefix: str = ""
 
 
-#: what a statement stores to: ("name", key, frame depth), ("tuple", [...]), ("attribute", name), ("item",), ("other",)
+#: what a statement stores to: ("name", key, frame depth), ("tuple", …), ("starred", target), ("other",)
 Target = Tuple[Any, ...]
 
 
@@ -352,7 +352,7 @@ def pattern(target: Any, stored: Callable[[str], Tuple[str, int]]) -> Target:
     if isinstance(target, (ast.Tuple, ast.List)):
         return ("tuple", *(pattern(part, stored) for part in target.elts))
     if isinstance(target, ast.Starred):
-        return ("other",)
+        return ("starred", pattern(target.value, stored))
     return ("other",)
 
 

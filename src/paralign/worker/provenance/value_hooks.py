@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import types
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from paralign.worker.provenance.events import TIMES, Frame, Ledger
 from paralign.worker.provenance.value_marks import attribute
+
+#: what is gone through only once: its elements are not there before
+_ONCE = (types.GeneratorType, zip, map, filter)
 
 
 class ValueHooks(Ledger):
@@ -98,13 +102,35 @@ class ValueHooks(Ledger):
     # -- hooks: stores -----------------------------------------------------------------------------------------------------------
 
     def put(self, frame: Frame, site: int, made: int, value: Any) -> Any:
-        """A value is about to be stored."""
-        if not self._is_off():
-            number = self._event(frame, made)
-            frame.last[site] = number
-            for target in self._targets.get(site, ()):
-                self._store(frame, target, value, number, site)
+        """A value is about to be stored; what is gone through only once is taken apart here, as the targets would do it."""
+        if self._is_off():
+            return value
+        targets = self._targets.get(site, ())
+        if len(targets) == 1 and targets[0][0] == "tuple" and isinstance(value, _ONCE):
+            value = self._taken_apart(value, targets[0][1:])
+        number = self._event(frame, made)
+        frame.last[site] = number
+        for target in targets:
+            self._store(frame, target, value, number, site)
         return value
+
+    def _taken_apart(self, value: Any, parts: Tuple[Any, ...]) -> List[Any]:
+        """The elements that targets take of a generator or the like, with what made them."""
+        known = self._bound.get(id(value))
+        is_starred = any(part[0] == "starred" for part in parts)
+        taken = list(value) if is_starred else list(itertools.islice(value, len(parts) + 1))
+        if isinstance(value, types.GeneratorType) and known is not None and known[0][0] == "generator":
+            self._listed(*known[0][1], taken)
+        elif isinstance(value, zip) and known is not None:
+            self._zipped(taken, known)
+        return taken
+
+    def _zipped(self, taken: List[Any], known: List[Tuple[str, Any, Optional[int]]]) -> None:
+        """The entries of what ``zip`` gave: tuples of the entries of its arguments."""
+        for place, row in enumerate(taken):
+            if len(row) == len(known):
+                held = {n: (item, self._found(source, place, item)) for n, (item, (_, source, _)) in enumerate(zip(row, known))}
+                self._entries[self._keep(row)] = held
 
     def _store(self, frame: Frame, target: Tuple[Any, ...], value: Any, number: Optional[int], site: int) -> None:
         if target[0] == "name":
@@ -115,6 +141,9 @@ class ValueHooks(Ledger):
             holder.names[target[1]] = number
         elif target[0] == "tuple":
             parts = list(value) if isinstance(value, (list, tuple)) else None
+            if parts is not None and any(part[0] == "starred" for part in target[1:]):
+                self._store_starred(frame, target[1:], value, number, site)
+                return
             for place, part in enumerate(target[1:]):
                 if parts is None or len(parts) != len(target) - 1:
                     self._store(frame, part, None, number, site)
@@ -123,6 +152,18 @@ class ValueHooks(Ledger):
                 if inner is None and number is not None:
                     inner = self._add(site, "element", [(str(place), number)], parts[place])
                 self._store(frame, part, parts[place], inner, site)
+
+    def _store_starred(self, frame: Frame, parts: Tuple[Any, ...], value: Any, number: Optional[int], site: int) -> None:
+        """``first, *rest = value``: each name gets its entries."""
+        before = next(place for place, part in enumerate(parts) if part[0] == "starred")
+        after = len(value) - (len(parts) - 1 - before)
+        for place, part in enumerate(parts):
+            index = place if place < before else place - len(parts) + len(value)
+            held: Any = list(value[before:after]) if place == before else value[index]
+            found = None if place == before else self._entry(value, index, held)
+            if found is None and number is not None:
+                found = self._add(site, "element", [(str(place), number)], held)
+            self._store(frame, part[1] if place == before else part, held, found, site)
 
     def kept(self, frame: Frame, site: int, store: int) -> None:
         """An attribute was set."""

@@ -1,0 +1,178 @@
+"""The reference's expression that does the same with the same values, whatever function or operator each side writes for it."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from paralign.adapters._kinds import common
+from paralign.locate.provenance.value_graph import COMMON, Seen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from paralign.locate.provenance.value_graph import Expression
+
+#: distinct numbers of a value that was seen, from which on it is met by no chance
+TELLING = 4
+
+#: relative difference of root mean squares up to which two values of float32 are one
+SAME_RMS = 1e-5
+
+#: operators whose operands may change places
+EXCHANGEABLE = frozenset({"add", "multiply", "bitand", "bitor", "bitxor", "logical_and", "logical_or", "maximum", "minimum"})
+
+#: what Python calls operators, by the common names of functions
+_OPERATORS = {
+    "Add": "add",
+    "Sub": "subtract",
+    "Mult": "multiply",
+    "Div": "divide",
+    "Pow": "power",
+    "MatMult": "matmul",
+    "USub": "negative",
+    "BitAnd": "logical_and",
+    "BitOr": "logical_or",
+    "Invert": "logical_not",
+    "Lt": "lt",
+    "LtE": "le",
+    "Gt": "gt",
+    "GtE": "ge",
+    "Eq": "eq",
+    "NotEq": "ne",
+}
+
+#: roles in a call that are no operands
+_CALLED = frozenset({"function"})
+
+#: kinds of expressions that make something of operands
+_MAKING = frozenset({"operation", "call", "item", "attribute", "element"})
+
+
+def doing(each: Expression) -> str:
+    """What an expression does, by a name that operators and functions of several libraries share; '' for what makes nothing."""
+    if each.kind not in _MAKING or each.is_copy:
+        return ""
+    if each.kind in ("item", "element"):
+        return each.kind
+    if each.kind == "attribute":
+        return f".{each.label}"
+    return _OPERATORS.get(each.label, common(each.label).lower())
+
+
+def operands(each: Expression) -> list[tuple[str, Expression]]:
+    """What an expression computes with, in the order in which it is written."""
+    return [(role, inner) for role, inner in each.values if role not in _CALLED]
+
+
+def way_back(each: Expression) -> list[Expression]:
+    """A value, and what handed it on or made the same of it, back to what made it: a shape, a type, a part that is the whole."""
+    way = [each]
+    while True:
+        before = way[-1].values[0][1] if way[-1].is_copy else _unchanged(way[-1])
+        if before is None or before in way:
+            return way
+        way.append(before)
+
+
+def origin(each: Expression) -> Expression:
+    """What made a value, as :func:`way_back` leads there."""
+    return way_back(each)[-1]
+
+
+def _unchanged(each: Expression) -> Expression | None:
+    """The operand that an expression gives on with all of its elements."""
+    if not doing(each) or each.numbers is None or each.size == 1:
+        return None
+    return next((inner for _, inner in operands(each) if inner.numbers is not None and is_equal(inner, each)), None)
+
+
+def is_telling(each: Expression) -> bool:
+    """Whether a value is met by no chance: many numbers, or one that does not stand everywhere."""
+    if each.numbers is None:
+        return False
+    return each.numbers.size >= TELLING or (each.size == 1 and float(each.numbers[0]) not in COMMON)
+
+
+def is_equal(one: Expression, other: Expression) -> bool | None:
+    """Whether two values are the same but for their order; None where nobody can tell."""
+    if one.numbers is not None and other.numbers is not None:
+        if one.size != other.size or not math.isclose(one.rms, other.rms, rel_tol=SAME_RMS):
+            return False
+        return Seen([other]).has_numbers(one.numbers) and Seen([one]).has_numbers(other.numbers)
+    if one.mark[0] == "s" and other.mark[0] == "s":
+        return bool(one.mark[1] == other.mark[1])
+    return None
+
+
+def paired(each: Expression, twin: Expression) -> list[tuple[Expression, Expression]]:
+    """The operands of two expressions that do the same: those of one name, the others in their order."""
+    own, theirs = operands(each), operands(twin)
+    names = dict(theirs)
+    if {role for role, _ in own} == set(names) and len(own) == len(names):
+        pairs = [(inner, names[role]) for role, inner in own]
+    else:
+        pairs = [(inner, other) for (_, inner), (_, other) in zip(own, theirs, strict=False)]
+    if doing(each) in EXCHANGEABLE and len(pairs) == 2 and len(own) == len(theirs) == 2:  # noqa: PLR2004 - two operands
+        crossed = [(pairs[0][0], pairs[1][1]), (pairs[1][0], pairs[0][1])]
+        return max(pairs, crossed, key=lambda way: sum(is_equal(*pair) is True for pair in way))
+    return pairs
+
+
+class Counterparts:
+    """The reference's expressions, by what they do.
+
+    Args:
+        reference: all of them.
+        candidate: the other side's: what they make has its counterpart already.
+    """
+
+    def __init__(self, reference: Iterable[Expression], candidate: Iterable[Expression]) -> None:
+        self._of: dict[str, list[Expression]] = defaultdict(list)
+        for each in reference:
+            if each.numbers is not None:
+                self._of[doing(each)].append(each)
+        self._own: dict[int, list[Expression]] = defaultdict(list)
+        self._candidate: dict[str, list[Expression]] = defaultdict(list)
+        for each in candidate:
+            if each.numbers is not None:
+                self._own[each.size].append(each)
+                self._candidate[doing(each)].append(each)
+
+    def is_made(self, due: Expression) -> bool:
+        """Whether the candidate has a value of the reference's too."""
+        return any(is_equal(own, due) for own in self._own.get(due.size, ()))
+
+    def of(self, each: Expression) -> Expression | None:
+        """What does the same with one of the same telling values, and makes what the candidate makes nowhere.
+
+        Of several that of the same turn, where both sides do it as often; else None.
+        """
+        alike = self._of.get(doing(each), ()) if doing(each) else ()
+        fitting = [twin for twin in alike if twin.size == each.size and _share_one(each, twin)]
+        found = [twin for twin in fitting if not self.is_made(twin)]
+        if found and all(is_equal(found[0], other) for other in found[1:]):
+            return found[0]
+        turns = [other for other in self._candidate[doing(each)] if other.source == each.source and other.size == each.size]
+        return fitting[turns.index(each)] if len(turns) == len(fitting) and each in turns else None
+
+    def beside(self, step: Expression, besides: Expression) -> list[Expression]:
+        """The candidate's expressions that do what a step of the reference does, with an operand of its own besides one."""
+        others = [inner for _, inner in operands(step) if inner is not besides and is_many(inner)]
+        return [each for each in self._candidate[doing(step)] if each.file and _takes_one(each, others)]
+
+
+def _share_one(each: Expression, twin: Expression) -> bool:
+    """Whether two expressions take the same telling value at the same place."""
+    return any(is_telling(own) and is_equal(own, other) for own, other in paired(each, twin))
+
+
+def is_many(each: Expression) -> bool:
+    """Whether a value has enough numbers to be met by no chance."""
+    return each.numbers is not None and each.numbers.size >= TELLING
+
+
+def _takes_one(each: Expression, values: Sequence[Expression]) -> bool:
+    """Whether an expression takes one of some values."""
+    return any(is_equal(inner, value) for _, inner in operands(each) for value in values)

@@ -1,0 +1,93 @@
+"""An operand that is right by itself and not what the reference takes there: a step is missing before it, or it is handed over wrongly."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paralign.locate.provenance.counterparts import Counterparts, doing, is_equal, is_many, operands, origin, paired, way_back
+from paralign.locate.reaching import reached
+
+if TYPE_CHECKING:
+    from paralign.locate.provenance.value_graph import Expression
+
+#: expressions that both sides do alike, of another value each, and that are followed back
+FOLLOWED = 8
+
+
+def place(each: Expression, twin: Expression | None, known: Counterparts) -> Expression | None:
+    """Where the operand of an expression became another than the reference's, of right values alone.
+
+    Args:
+        each: a wrong value, made of what the reference has too.
+        twin: what the reference makes in its place, as far as that is known.
+        known: both sides' expressions.
+
+    Returns:
+        The expression to look at; None where it is ``each`` itself, or nobody can tell.
+    """
+    if twin is None or not doing(twin) or doing(twin) != doing(each) or is_equal(each, twin):
+        twin = known.of(each)
+    for _ in range(FOLLOWED):
+        apart = None if twin is None else _one_apart(each, twin)
+        if apart is None or not is_many(apart[0]):  # a number may be right for others
+            return None
+        own, step = apart[0], origin(apart[1])
+        if known.is_made(step):
+            return _of_miswired(own, step)
+        before = [inner for _, inner in operands(step) if is_equal(own, inner)]
+        if before:
+            return _of_missing(own, step, before[0], known)
+        each, twin = origin(own), step
+        if doing(each) != doing(twin):
+            return None
+    return None
+
+
+def _one_apart(each: Expression, twin: Expression) -> tuple[Expression, Expression] | None:
+    """The one pair of operands that are not the same; what is made of another such operand does not count."""
+    apart = [pair for pair in paired(each, twin) if is_equal(*pair) is False]
+    firsts = [pair for pair in apart if not any(other is not pair and _is_made_of(pair[0], other[0]) for other in apart)]
+    return firsts[0] if len(firsts) == 1 else None
+
+
+def _is_made_of(each: Expression, other: Expression) -> bool:
+    first = origin(other)
+    return origin(each) is not first and first in reached([each], lambda e: e.operands)
+
+
+def _of_miswired(own: Expression, due: Expression) -> Expression | None:
+    """Where a value is taken in place of one that the candidate has too: the step that it has had besides, else where it is handed over."""
+    made = origin(own)
+    if made.file and doing(made) and any(is_equal(inner, due) for _, inner in operands(made)):
+        return made
+    return _handed_over(own)
+
+
+def _handed_over(own: Expression) -> Expression | None:
+    """The first call that handed a value on; None where none did."""
+    handed = [each for each in way_back(own) if each.kind == "parameter" and each.file]
+    return handed[-1] if handed else None
+
+
+def _of_missing(own: Expression, step: Expression, before: Expression, known: Counterparts) -> Expression | None:
+    """Where a step of the reference is missing that makes, of a value that both have, what is due.
+
+    Beside the line that does the same with the step's other operand; else where the value is made, if the reference has it for this step
+    alone; else where it is handed over.
+    """
+    beside = known.beside(step, before)
+    if len({each.source for each in beside}) == 1:
+        return beside[0]
+    made = origin(own)
+    if made.kind in ("operation", "call") and made.file and made.values and not _is_needed_besides(before, step):
+        return made
+    return _handed_over(own)
+
+
+def _is_needed_besides(value: Expression, step: Expression) -> bool:
+    """Whether the reference computes something else with a value too."""
+    first = origin(value)
+    for user in reached([first], lambda each: each.users if each is first or each.is_copy else []):
+        if user is not first and user is not step and not user.is_copy and doing(user) and user.mark[0] == "a":
+            return True
+    return False

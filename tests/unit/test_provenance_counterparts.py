@@ -1,0 +1,233 @@
+"""Operands that are right by themselves and not what the reference takes there; values that pass through generators."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.test_provenance import line_of, record
+
+from paralign.locate.provenance import samples, tracing_back
+from paralign.locate.provenance.value_graph import Seen
+
+__all__ = ["record"]
+
+
+def sides(record, reference, candidate):
+    return tracing_back.Sides(record(reference), record(candidate))
+
+
+def line(record, reference, candidate, root=""):
+    found = tracing_back.of_value(sides(record, reference, candidate), root, root)
+    return found.expression.line
+
+
+def of_sample(record, reference, candidate, root):
+    """The line that is named for one leaf of a sample."""
+    both = sides(record, reference, candidate)
+    for graph in (both.reference, both.candidate):
+        graph._roots[f"sample:{root}"] = graph._roots[root]
+    return samples.first_wrong(both, [root]).expression.line
+
+
+OVERLAP = """
+    import numpy as np
+
+    def run():
+        table = np.random.RandomState(3).randint(1, 90, (6, 6))
+        both = table.diagonal()
+        either = table.sum(0) + table.sum(1) - both
+        return {"overlap": (both / either).mean()}
+"""
+
+TAKEN_APART = """
+    import numpy as np
+
+    def share(part, whole):
+        return np.divide(part, whole, out=np.zeros(len(part)), where=whole > 0)
+
+    def run():
+        counts = np.random.RandomState(3).randint(1, 90, (6, 6))
+        hit = np.diagonal(counts)
+        area = counts.sum(axis=0) + counts.sum(axis=1) - hit  # HERE
+        return {"overlap": np.mean(share(hit, area))}  # USE
+"""
+
+
+def test_a_value_that_lacks_its_last_step_is_named_where_it_is_made(record):
+    wrong = TAKEN_APART.replace(" - hit", "")
+    assert line(record, OVERLAP, wrong, "overlap") == line_of(wrong)
+
+
+def test_a_value_taken_in_place_of_one_that_is_there_is_named_where_it_is_taken(record):
+    wrong = TAKEN_APART.replace("share(hit, area))", "share(hit, area + hit))").replace("# HERE", "")
+    assert line(record, OVERLAP, wrong, "overlap") == line_of(wrong, "USE")
+
+
+TURNED = """
+    import numpy as np
+
+    def turned(places, pulls, turn):
+        return places @ turn.T, pulls @ turn.T
+
+    def run():
+        drawn = np.random.RandomState(0)
+        places, pulls, turn = drawn.randn(9, 3), drawn.randn(9, 3), drawn.randn(3, 3)
+        places, pulls = turned(places, pulls, turn)
+        return {"places": places - places.mean(0), "pulls": pulls / 1.37}
+"""
+
+
+def test_a_step_that_a_second_value_lacks_is_named_beside_the_first_one(record):
+    wrong = TURNED.replace("return places @ turn.T, pulls @ turn.T", "return places @ turn.T, pulls  # HERE")
+    assert of_sample(record, TURNED, wrong, "pulls") == line_of(wrong)
+
+
+def test_another_divisor_is_named_where_it_divides(record):
+    wrong = TURNED.replace('"pulls": pulls / 1.37}', '"pulls": pulls / 1.73}  # HERE')
+    assert of_sample(record, TURNED, wrong, "pulls") == line_of(wrong)
+
+
+FITTED = """
+    import numpy as np
+
+    class Grid:
+        def __init__(self, rows):
+            self.levels = [np.quantile(column, np.linspace(0, 1, 20)) for column in rows.T]
+
+        def ranks(self, rows):
+            return np.stack([np.interp(c, g, np.linspace(0, 1, 20)) for c, g in zip(rows.T, self.levels)])
+
+    def run():
+        table = np.random.RandomState(1).randn(80, 3) * 3.7
+        fitted = Grid(table[:60])  # HERE
+        return fitted.ranks(table)
+"""
+
+
+def test_statistics_of_all_rows_are_named_where_these_are_handed_over(record):
+    wrong = FITTED.replace("Grid(table[:60])", "Grid(table)")
+    assert of_sample(record, FITTED, wrong, "") == line_of(wrong)
+
+
+def test_statistics_that_are_computed_otherwise_are_named_themselves(record):
+    wrong = FITTED.replace("# HERE", "").replace(
+        "np.quantile(column, np.linspace(0, 1, 20)) for", "np.quantile(column, np.linspace(0, 1, 20), method='nearest') for"
+    )
+    wrong = wrong.replace("for column in rows.T]", "for column in rows.T]  # HERE")
+    assert of_sample(record, FITTED, wrong, "") == line_of(wrong)
+
+
+FRAMES = """
+    import numpy as np
+
+    def run():
+        wave = np.random.RandomState(5).randn(400)
+        wave = np.pad(wave, (16, 16), mode="reflect")
+        frames = np.stack([wave[n : n + 32] for n in range(0, len(wave) - 31, 20)])
+        return np.log((frames**2).sum(1) + 1e-3)
+"""
+
+INDEXED = """
+    import numpy as np
+
+    def run():
+        wave = np.random.RandomState(5).randn(400)
+        wave = np.pad(wave, 16, mode="reflect")  # HERE
+        count = 1 + (len(wave) - 32) // 20
+        places = np.arange(32)[None] + 20 * np.arange(count)[:, None]
+        power = wave[places] ** 2  # USE
+        return np.log(power.sum(axis=1) + 1e-3)
+"""
+
+
+def test_a_table_of_places_that_the_reference_does_without_is_not_at_fault(record):
+    wrong = INDEXED.replace('np.pad(wave, 16, mode="reflect")', "np.pad(wave, (0, 32))")
+    assert of_sample(record, FRAMES, wrong, "") == line_of(wrong)
+
+
+def test_another_power_of_the_right_places_is_named_itself(record):
+    wrong = INDEXED.replace("** 2", "** 4")
+    assert of_sample(record, FRAMES, wrong, "") == line_of(wrong, "USE")
+
+
+THROUGH = {
+    "unpacked": """
+        def scaled(n):
+            return n * 0.25  # HERE
+        def run():
+            first, second = (scaled(n) for n in (11, 13))
+            return [first, second]
+        """,
+    "with a rest": """
+        def scaled(n):
+            return n * 0.25  # HERE
+        def run():
+            first, *rest = [scaled(n) for n in (11, 13)]
+            return [first, rest[0]]
+        """,
+    "zipped": """
+        def scaled(n):
+            return n * 0.25  # HERE
+        def run():
+            (first, _), (second, _) = zip([scaled(11), scaled(13)], "ab")
+            return [first, second]
+        """,
+    "added up": """
+        def scaled(n):
+            return n * 0.25  # HERE
+        def run():
+            return [sum(scaled(n) for n in (11,)), sum([scaled(13)])]
+        """,
+    "a list of it": """
+        def scaled(n):
+            return n * 0.25  # HERE
+        def run():
+            return list(scaled(n) for n in (11, 13))
+        """,
+}
+
+
+@pytest.mark.parametrize("name", THROUGH)
+def test_values_are_followed_through_what_is_gone_through_once(record, name):
+    right = THROUGH[name].replace("0.25", "0.125")
+    for root in ("0", "1"):
+        both = sides(record, right, THROUGH[name])
+        roots = [graph._roots.get(root, graph._roots.get("")) for graph in (both.reference, both.candidate)]
+        both.reference._roots["x"], both.candidate._roots["x"] = roots
+        assert tracing_back.of_value(both, "x", "x").expression.line == line_of(THROUGH[name])
+
+
+def test_too_many_values_fail_as_they_did(record):
+    text = """
+        import itertools
+
+        def run():
+            try:
+                first, second = map(abs, itertools.count())
+            except ValueError:
+                return "too many"
+        """
+    assert record(text).root("").scalar == "too many"
+
+
+DRAWN = """
+    import numpy as np
+
+    class Picture:
+        def __init__(self, grey):
+            self.grey = grey
+
+    def run():
+        drawn = np.random.default_rng([3, 8])
+        picture = Picture(np.random.RandomState(0).randn(40))
+        return drawn, picture
+"""
+
+
+def test_a_generator_with_a_right_seed_is_known_and_what_holds_an_array_is_not(record):
+    graph, other = record(DRAWN, lambda *_: ()), record(DRAWN.replace("[3, 8]", "[3, 9]"), lambda *_: ())
+    known = Seen(graph.expressions)
+    made = {word: next(e for e in graph.expressions if e.label.endswith(word) and e.mark[0] == "k") for word in ("default_rng", "Picture")}
+    assert not samples._is_unseen(made["default_rng"], known)
+    assert samples._is_unseen(made["Picture"], known)
+    reseeded = next(e for e in other.expressions if e.label.endswith("default_rng"))
+    assert samples._is_unseen(reseeded, known)
