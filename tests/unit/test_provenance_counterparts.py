@@ -1,4 +1,4 @@
-"""Operands that are right by themselves and not what the reference takes there; values that pass through generators."""
+"""Right operands that the reference does not take there; values out of generators."""
 
 from __future__ import annotations
 

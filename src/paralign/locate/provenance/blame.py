@@ -145,7 +145,7 @@ class Search:
             each = inner
 
     def _placed(self, each: Expression, due: Expression | None, inner: Expression | None) -> Expression | None:
-        """Where an operand that is right by itself became another than the reference's, where ``each`` goes wrong by that."""
+        """Where a right operand of ``each`` became another one than the reference takes."""
         if not self._own or each.is_copy or (inner is not None and not (_is_telling(inner) and self.is_right(inner))):
             return None
         if self._known is None:
@@ -217,7 +217,7 @@ class Search:
     def _wrong_of(
         self, known: Sequence[tuple[str, Expression]], beside: Mapping[str, Expression]
     ) -> tuple[list[tuple[Expression, Expression | None]], list[tuple[Expression, Expression | None]]]:
-        """The operands that are wrong, with their counterparts where these are known; apart, counts of which only what led to them is."""
+        """The wrong operands with their counterparts; apart, counts made of something wrong."""
         wrong: list[tuple[Expression, Expression | None]] = []
         doubtful: list[tuple[Expression, Expression | None]] = []
         for role, inner in known:

@@ -1,4 +1,4 @@
-"""The reference's expression that does the same with the same values, whatever function or operator each side writes for it."""
+"""The reference's expression that does the same with the same values, however written."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _MAKING = frozenset({"operation", "call", "item", "attribute", "element"})
 
 
 def doing(each: Expression) -> str:
-    """What an expression does, by a name that operators and functions of several libraries share; '' for what makes nothing."""
+    """What an expression does, in a word that libraries share; '' where it makes nothing."""
     if each.kind not in _MAKING or each.is_copy:
         return ""
     if each.kind in ("item", "element"):
@@ -67,7 +67,10 @@ def operands(each: Expression) -> list[tuple[str, Expression]]:
 
 
 def way_back(each: Expression) -> list[Expression]:
-    """A value, and what handed it on or made the same of it, back to what made it: a shape, a type, a part that is the whole."""
+    """A value and what handed it on, or made the same of it, back to what made it.
+
+    A step that changes the shape, the type, or takes a part that is the whole, makes the same.
+    """
     way = [each]
     while True:
         before = way[-1].values[0][1] if way[-1].is_copy else _unchanged(way[-1])
@@ -89,7 +92,7 @@ def _unchanged(each: Expression) -> Expression | None:
 
 
 def is_telling(each: Expression) -> bool:
-    """Whether a value is met by no chance: many numbers, or one that does not stand everywhere."""
+    """Whether a value is met by no chance: many numbers, or one that is not common."""
     if each.numbers is None:
         return False
     return each.numbers.size >= TELLING or (each.size == 1 and float(each.numbers[0]) not in COMMON)
@@ -107,7 +110,7 @@ def is_equal(one: Expression, other: Expression) -> bool | None:
 
 
 def paired(each: Expression, twin: Expression) -> list[tuple[Expression, Expression]]:
-    """The operands of two expressions that do the same: those of one name, the others in their order."""
+    """The operands of two like expressions in pairs: by their names, else in their order."""
     own, theirs = operands(each), operands(twin)
     names = dict(theirs)
     if {role for role, _ in own} == set(names) and len(own) == len(names):
@@ -145,7 +148,7 @@ class Counterparts:
         return any(is_equal(own, due) for own in self._own.get(due.size, ()))
 
     def of(self, each: Expression) -> Expression | None:
-        """What does the same with one of the same telling values, and makes what the candidate makes nowhere.
+        """What does the same with a same telling value, and makes what the candidate lacks.
 
         Of several that of the same turn, where both sides do it as often; else None.
         """
@@ -158,7 +161,7 @@ class Counterparts:
         return fitting[turns.index(each)] if len(turns) == len(fitting) and each in turns else None
 
     def beside(self, step: Expression, besides: Expression) -> list[Expression]:
-        """The candidate's expressions that do what a step of the reference does, with an operand of its own besides one."""
+        """The candidate's expressions that do what a step does, with one of its other operands."""
         others = [inner for _, inner in operands(step) if inner is not besides and is_many(inner)]
         return [each for each in self._candidate[doing(step)] if each.file and _takes_one(each, others)]
 

@@ -59,9 +59,9 @@ class Counts:
         return None if each.numbers is not None and set(each.numbers.tolist()) <= COMMON else True
 
     def lacks(self, each: Expression) -> bool | None:
-        """What is known of one whose numbers were not seen: False, or None where the reference has none of that size.
+        """What is known of one whose numbers were not seen: False, or None.
 
-        Then it goes another way, as with a table of places where the reference cuts its pieces out one by one.
+        None where the reference has none of that size: then it goes another way, as with a table of places where the reference cuts its pieces out one by one.
         """
         return False if each.size in self._sizes else None
 

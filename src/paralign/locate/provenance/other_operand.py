@@ -1,4 +1,7 @@
-"""An operand that is right by itself and not what the reference takes there: a step is missing before it, or it is handed over wrongly."""
+"""A right operand that the reference does not take there.
+
+A step is missing before it, or it is handed over in place of another.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ FOLLOWED = 8
 
 
 def place(each: Expression, twin: Expression | None, known: Counterparts) -> Expression | None:
-    """Where the operand of an expression became another than the reference's, of right values alone.
+    """Where a right operand of an expression became another than the reference's.
 
     Args:
         each: a wrong value, made of what the reference has too.
@@ -44,7 +47,7 @@ def place(each: Expression, twin: Expression | None, known: Counterparts) -> Exp
 
 
 def _one_apart(each: Expression, twin: Expression) -> tuple[Expression, Expression] | None:
-    """The one pair of operands that are not the same; what is made of another such operand does not count."""
+    """The one pair of operands that differ, without those made of another one that does."""
     apart = [pair for pair in paired(each, twin) if is_equal(*pair) is False]
     firsts = [pair for pair in apart if not any(other is not pair and _is_made_of(pair[0], other[0]) for other in apart)]
     return firsts[0] if len(firsts) == 1 else None
@@ -56,7 +59,10 @@ def _is_made_of(each: Expression, other: Expression) -> bool:
 
 
 def _of_miswired(own: Expression, due: Expression) -> Expression | None:
-    """Where a value is taken in place of one that the candidate has too: the step that it has had besides, else where it is handed over."""
+    """Where a value is taken in place of one that the candidate has too.
+
+    At the step that was done to it besides, else where it is handed over.
+    """
     made = origin(own)
     if made.file and doing(made) and any(is_equal(inner, due) for _, inner in operands(made)):
         return made
@@ -70,7 +76,7 @@ def _handed_over(own: Expression) -> Expression | None:
 
 
 def _of_missing(own: Expression, step: Expression, before: Expression, known: Counterparts) -> Expression | None:
-    """Where a step of the reference is missing that makes, of a value that both have, what is due.
+    """Where a step of the reference is missing that makes what is due of a value of both.
 
     Beside the line that does the same with the step's other operand; else where the value is made, if the reference has it for this step
     alone; else where it is handed over.

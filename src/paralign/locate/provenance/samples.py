@@ -76,7 +76,7 @@ def _is_unseen(operand: Expression, known: Seen) -> bool:
 
 
 def _is_of_right_numbers(operand: Expression, known: Seen) -> bool:
-    """Whether an object was made of plain numbers of the reference's and nothing else, as a generator is of its seed."""
+    """Whether an object was made of right plain numbers alone, as a generator of a seed."""
     values = [each for each in behind(operand) if each.mark[0] != "k"]
     numbers = [each for each in values if each.numbers is not None and each.mark[0] in ("s", "l")]
     return bool(numbers) and len(numbers) == len(values) and all(known.has(each) for each in numbers)

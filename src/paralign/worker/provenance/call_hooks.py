@@ -103,7 +103,7 @@ class CallHooks(ValueHooks):
         return number
 
     def _gone_through(self, function: Any, argument: Argument) -> Argument:
-        """An argument of a call that went through a generator: made of the elements that this gave."""
+        """An argument of a call that went through a generator: made of the elements it gave."""
         key, held, number = argument
         known = self._bound.get(id(held)) if number is None and isinstance(held, types.GeneratorType) else None
         if known is None or known[0][0] != "generator":

@@ -102,7 +102,7 @@ class ValueHooks(Ledger):
     # -- hooks: stores -----------------------------------------------------------------------------------------------------------
 
     def put(self, frame: Frame, site: int, made: int, value: Any) -> Any:
-        """A value is about to be stored; what is gone through only once is taken apart here, as the targets would do it."""
+        """A value is about to be stored; what is gone through only once is taken apart here."""
         if self._is_off():
             return value
         targets = self._targets.get(site, ())
