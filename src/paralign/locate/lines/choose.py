@@ -26,7 +26,7 @@ from paralign.locate.runs.traverse import (
     users_of,
     way_to,
 )
-from paralign.locate.source.statements import named_for
+from paralign.locate.source.statements import listed_line, named_for
 from paralign.locate.suspects.propose import Reason, results
 
 if TYPE_CHECKING:
@@ -168,6 +168,17 @@ def _element_order(fault: Fault) -> str | None:
     if fault.kind is not Kind.ORDER or not fault.operation.stack:
         return None
     return _as_listed(fault.operation, fault.other) or element_order.otherwise_shaped(fault.operation, fault.other)
+
+
+#: operations that take a list of values
+_OF_LISTS = frozenset({"concatenate", "stack"})
+
+
+def _listed_parts(fault: Fault) -> str | None:
+    """The line that writes out the parts which an operation joins in another order."""
+    if fault.operation.kind not in _OF_LISTS or fault.kind is not Kind.ORDER or not fault.operation.stack:
+        return None
+    return listed_line(fault.operation.stack[0])
 
 
 def _input_shape(fault: Fault) -> str | None:
@@ -418,6 +429,7 @@ OPERATION_RULES: tuple[Rule[Fault, str], ...] = (
         lambda f: f.construction.innermost if f.construction is not None else None,
     ),
     Rule("element-order", "where elements were brought into another order", _element_order),
+    Rule("listed-parts", "the list of parts that are joined in another order", _listed_parts),
     Rule("input-shape", "where an input was given another shape", _input_shape),
     Rule("simple-input", "where a simple value was made or named", lambda f: f.simple_input if f.operation.stack else None),
     Rule(

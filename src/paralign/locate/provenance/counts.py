@@ -61,7 +61,8 @@ class Counts:
     def lacks(self, each: Expression) -> bool | None:
         """What is known of one whose numbers were not seen: False, or None.
 
-        None where the reference has none of that size: then it goes another way, as with a table of places where the reference cuts its pieces out one by one.
+        None where the reference has none of that size: then it goes another way, as with a table of places where the
+        reference cuts its pieces out one by one.
         """
         return False if each.size in self._sizes else None
 

@@ -348,6 +348,31 @@ def alias_line(source: str | None, made: str | None = None) -> str | None:
     return known.at(aliases[0].lineno) if len(aliases) == 1 else None
 
 
+def listed_line(source: str | None) -> str | None:
+    """The line that writes out the one list which calls on a line take by its name.
+
+    None where a call writes its list itself, or what it takes was not written out before.
+    """
+    known = parsed_line(source)
+    function = None if known is None else _innermost_function(known)
+    if known is None or function is None:
+        return None
+    line = known.place.line
+    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call) and node.lineno <= line <= _end(node)]
+    given = [each for call in calls for each in (*call.args, *(word.value for word in call.keywords))]
+    if any(isinstance(each, (ast.List, ast.Tuple)) and _holds_names(each) for each in given):
+        return None
+    stores = _assignments_before(function, line)
+    last = [_assigned(stores, each.id, through=False) for each in given if isinstance(each, ast.Name)]
+    lists = [each for each in last if each is not None and isinstance(each.value, (ast.List, ast.Tuple)) and _holds_names(each.value)]
+    return known.at(lists[0].lineno) if len(lists) == 1 else None
+
+
+def _holds_names(listed: ast.List | ast.Tuple) -> bool:
+    """Whether a list that is written out holds anything but literals."""
+    return any(not isinstance(each, ast.Constant) for each in listed.elts)
+
+
 def _innermost_function(known: ParsedLine) -> ast.FunctionDef | None:
     """The innermost function around a line; None without one."""
     around = [n for n in ast.walk(known.tree) if isinstance(n, ast.FunctionDef) and _spans(n, known.place.line)]
