@@ -120,7 +120,8 @@ class ValueHooks(Ledger):
         is_starred = any(part[0] == "starred" for part in parts)
         taken = list(value) if is_starred else list(itertools.islice(value, len(parts) + 1))
         if isinstance(value, types.GeneratorType) and known is not None and known[0][0] == "generator":
-            self._listed(*known[0][1], taken)
+            frame, site = known[0][1]
+            self._listed(frame, site, taken)
         elif isinstance(value, zip) and known is not None:
             self._zipped(taken, known)
         return taken
