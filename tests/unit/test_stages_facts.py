@@ -239,6 +239,35 @@ def test_samplers_that_draw_otherwise_are_found(one, other, told):
     assert stage.findings
 
 
+class Numbered(RandomSampler):
+    """One order for each number of an epoch, which the training loop sets as an attribute."""
+
+    def __init__(self, length):
+        super().__init__(length)
+        self.epoch = 0
+
+    def __iter__(self):
+        return iter(np.random.RandomState(7 + self.epoch).permutation(self.length).tolist())
+
+
+class Told(Numbered):
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+
+
+@pytest.mark.parametrize(("one", "other"), [(Told, Numbered), (Numbered, Told), (Numbered, Numbered)])
+def test_the_number_of_an_epoch_is_set_by_a_method_or_as_an_attribute(one, other):
+    stage = compared(side(loader=Loader(Data(400), one)), side(loader=Loader(Data(400), other)))
+    assert next(p for p in stage.pairs if p.key == "sampler").verdict == ALIGNED
+    assert not stage.findings
+
+
+def test_a_sampler_that_knows_no_number_of_an_epoch_stays_still():
+    stage = compared(side(loader=Loader(Data(400), Told)), side(loader=Loader(Data(400), Still)))
+    assert stage.verdict == DIVERGED
+    assert "the candidate's order is the same in every epoch" in stage.findings[0].cause
+
+
 def test_equal_weights_drawn_from_other_generators_are_no_divergence():
     class Other(Weighted):
         def __iter__(self):

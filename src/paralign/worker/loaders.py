@@ -5,7 +5,8 @@ They are read off PyTorch's and Paddle's loaders alike.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional
+from functools import partial
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
@@ -111,24 +112,38 @@ def record_epochs(session: Session, writer: CaptureWriter, loader: Any) -> Optio
 
     They are ``indices`` of step 0, 1, …; None without a sampler.
 
-    ``set_epoch`` is called as a training loop would, where there is one. Nothing is loaded.
+    ``set_epoch`` is called as a training loop would, where there is one, or a number ``epoch`` is set. Nothing is loaded.
     """
     batches = getattr(loader, "batch_sampler", None)
     source = batches if batches is not None and hasattr(batches, "__iter__") else sampler_of(loader)
     if source is None or not hasattr(getattr(loader, "dataset", ()), "__len__"):
         return None
-    setters: List[Any] = [s for s in (batches, sampler_of(loader)) if callable(getattr(s, "set_epoch", None))]
+    begin = _epoch_setter((batches, sampler_of(loader)))
     whole = True
     session.seed()
     for epoch in range(EPOCHS):
-        for one in setters[:1]:
-            one.set_epoch(epoch)
+        if begin is not None:
+            begin(epoch)
         indices = list(_taken(_flat(source), MOST))
         whole = whole and len(indices) < MOST
         if not indices:
             return None
         writer.add("indices", np.array(indices, np.int64), role="state", step=epoch)
-    return EpochsDrawn(whole, bool(setters), len(getattr(loader, "dataset", ())))
+    return EpochsDrawn(whole, begin is not None, len(getattr(loader, "dataset", ())))
+
+
+def _epoch_setter(samplers: Tuple[Any, ...]) -> Optional[Callable[[int], Any]]:
+    """What a training loop tells the number of an epoch with; None where samplers take none.
+
+    A method ``set_epoch`` comes before a plain number ``epoch`` that the loop sets itself.
+    """
+    for sampler in samplers:
+        if callable(getattr(sampler, "set_epoch", None)):
+            return sampler.set_epoch  # type: ignore[no-any-return]
+    for sampler in samplers:
+        if type(getattr(sampler, "__dict__", {}).get("epoch")) is int:
+            return partial(setattr, sampler, "epoch")
+    return None
 
 
 def _flat(source: Any) -> Iterator[Any]:
