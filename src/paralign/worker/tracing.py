@@ -436,17 +436,57 @@ def _statements(path: str) -> Dict[int, Statement]:
     """Line -> its innermost statement."""
     found: Dict[int, Statement] = {}
     for node in ast.walk(_tree(path)):  # outer statements come first, inner ones overwrite their lines
-        if not isinstance(node, ast.stmt):
-            continue
-        body = getattr(node, "body", None)
-        last = body[0].lineno - 1 if isinstance(body, list) and body else getattr(node, "end_lineno", node.lineno)
-        parts = [getattr(node, name) for name in ("test", "iter", "items", "subject") if hasattr(node, name)] if body else [node]
-        inner = [n for part in parts for root in (part if isinstance(part, list) else [part]) for n in ast.walk(root)]
-        augmented = isinstance(node, ast.AugAssign)
-        reads = {n.id for n in inner if isinstance(n, ast.Name) and (isinstance(n.ctx, ast.Load) or augmented)}
-        held = [n for n in inner if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name) and n.value.id == "self"]
-        reads |= {f"self {n.attr}" for n in held if isinstance(n.ctx, ast.Load) or augmented}
-        stores = {n.attr for n in held if isinstance(n.ctx, ast.Store)}
-        for line in range(node.lineno, max(last, node.lineno) + 1):
-            found[line] = Statement(node.lineno, reads, stores)
+        if isinstance(node, ast.stmt):
+            statement = _statement_of(node)
+            for line in range(node.lineno, max(_last_own_line(node), node.lineno) + 1):
+                found[line] = statement
     return found
+
+
+def _last_own_line(node: ast.stmt) -> int:
+    """The last line of a statement before its body, if it has one."""
+    body = getattr(node, "body", None)
+    if isinstance(body, list) and body:
+        return int(body[0].lineno) - 1
+    return int(getattr(node, "end_lineno", node.lineno))
+
+
+def _own_parts(node: ast.stmt) -> List[ast.AST]:
+    """What a statement computes itself: all of it, or its head where it has a body."""
+    if not getattr(node, "body", None):
+        return [node]
+    parts: List[ast.AST] = []
+    for name in ("test", "iter", "items", "subject"):
+        part = getattr(node, name, None)
+        if isinstance(part, list):
+            parts += part
+        elif part is not None:
+            parts.append(part)
+    return parts
+
+
+def _statement_of(node: ast.stmt) -> Statement:
+    """The names that a statement reads, and the attributes of ``self`` that it sets."""
+    augmented = isinstance(node, ast.AugAssign)  # it reads what it stores
+    reads: Set[str] = set()
+    stores: Set[str] = set()
+    for part in _own_parts(node):
+        for inner in ast.walk(part):
+            name = _read_name(inner)
+            if not name:
+                continue
+            context = getattr(inner, "ctx", None)
+            if augmented or isinstance(context, ast.Load):
+                reads.add(name)
+            if isinstance(inner, ast.Attribute) and isinstance(context, ast.Store):
+                stores.add(inner.attr)
+    return Statement(node.lineno, reads, stores)
+
+
+def _read_name(node: ast.AST) -> str:
+    """A name, an attribute of ``self`` as ``self x``; '' of all else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+        return f"self {node.attr}"
+    return ""

@@ -282,35 +282,70 @@ def _counterpart(
 
     ``resized``: the samples themselves are of other sizes.
     """
-    twin = reference.steps[given.twin] if given is not None and given.twin is not None else None
+    twin = None if given is None or given.twin is None else reference.steps[given.twin]
+    before = None if twin is None else twin.value
     if given is not None and given.telling and same(target[0], given.value):
         said = "the reference is done here: the candidate changes what is already right"
-        return Guilty(
-            twin, step, given, Finding("data/extra", said, "leave this step out", True, apart(target[0], step.value), 0.0), _named(given)
-        )
+        finding = Finding("data/extra", said, "leave this step out", True, apart(target[0], step.value), 0.0)
+        return Guilty(twin, step, given, finding, _named(given))
     skipped = _skipped(reference, step, given, twin)
     if skipped is not None:
         return skipped
     free = _unmatched(reference, candidate, step, twin)
-    explained = [
-        (o, f) for o in free if o.telling and (f := explain(None if twin is None else twin.value, o.value, step.value)) and f.proven
-    ]
-    if explained:
-        other, finding = min(explained, key=lambda found: found[1].error_before or 0.0)
-        blamed = _constant(candidate, step, twin, other) if finding.rule == "data/normalise" else blamed
-        evidence = Evidence(None if twin is None else twin.value, other.value, step.value)
-        return Guilty(other, blamed or step, given, finding, _named(given), evidence)
-    added = None if twin is None or given is None else explain(None, given.value, step.value)
-    if added is not None and added.proven and given is not None:
-        added.rule, added.cause, added.fix = "data/extra", f"a step that the reference does not have: {added.cause}", "leave this step out"
-        return Guilty(twin, step, given, added, _named(given), Evidence(None, given.value, step.value))
-    nearest: Step | None = next((s for s in free if twin is None or not same(s.value, twin.value)), None)
-    if step.value.size < LEAST and target[1] is not None and target[1] < len(reference.steps):
-        nearest = reference.steps[target[1]]
-    suspected = None if nearest is None else explain(None if twin is None else twin.value, nearest.value, step.value)
-    if suspected is not None and suspected.rule == "data/shape" and nearest is not None and not _comparable(nearest, step, resized=resized):
-        suspected = None
+    explained = _explained(free, before, step)
+    if explained is not None:
+        other, finding = explained
+        if finding.rule == "data/normalise":
+            blamed = _constant(candidate, step, twin, other)
+        return Guilty(other, blamed or step, given, finding, _named(given), Evidence(before, other.value, step.value))
+    added = _added(twin, step, given)
+    if added is not None:
+        return added
+    nearest = _nearest(reference, free, step, twin, target[1])
+    suspected = _suspected(nearest, step, before, resized=resized)
     return Guilty(nearest, blamed or step, given, suspected, _named(given))
+
+
+def _explained(free: list[Step], before: Array | None, step: Step) -> tuple[Step, Finding] | None:
+    """The step of the reference that best explains a wrong one by a proven finding."""
+    found = []
+    for other in free:
+        finding = explain(before, other.value, step.value) if other.telling else None
+        if finding is not None and finding.proven:
+            found.append((other, finding))
+    return min(found, key=lambda each: each[1].error_before or 0.0, default=None)
+
+
+def _added(twin: Step | None, step: Step, given: Step | None) -> Guilty | None:
+    """A step that the reference does not have, if what it does to its input is known."""
+    if twin is None or given is None:
+        return None
+    finding = explain(None, given.value, step.value)
+    if finding is None or not finding.proven:
+        return None
+    finding.rule, finding.fix = "data/extra", "leave this step out"
+    finding.cause = f"a step that the reference does not have: {finding.cause}"
+    return Guilty(twin, step, given, finding, _named(given), Evidence(None, given.value, step.value))
+
+
+def _nearest(reference: Way, free: list[Step], step: Step, twin: Step | None, due: int | None) -> Step | None:
+    """The step of the reference that is compared where none explains the wrong one."""
+    if step.value.size < LEAST and due is not None and due < len(reference.steps):
+        return reference.steps[due]
+    for other in free:
+        if twin is None or not same(other.value, twin.value):
+            return other
+    return None
+
+
+def _suspected(nearest: Step | None, step: Step, before: Array | None, *, resized: bool) -> Finding | None:
+    """What the nearest step suggests; nothing of shapes that cannot be compared."""
+    if nearest is None:
+        return None
+    finding = explain(before, nearest.value, step.value)
+    if finding is not None and finding.rule == "data/shape" and not _comparable(nearest, step, resized=resized):
+        return None
+    return finding
 
 
 def _comparable(nearest: Step, step: Step, *, resized: bool) -> bool:

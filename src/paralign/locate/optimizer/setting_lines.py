@@ -130,14 +130,24 @@ def exempting_line(source: str | None) -> str | None:
         return None
     chooser = given[0]
     defined = code.defined(chooser.id) if isinstance(chooser, ast.Name) else None
-    body: ast.AST = defined if defined is not None else chooser
-    own = {argument.arg for node in ast.walk(body) if isinstance(node, ast.arguments) for argument in node.args}
-    taken = [node for node in ast.walk(body) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in own]
-    chosen = [name for name in taken if code.assigned(name.id) is not None]
-    if chosen:
-        return code.filled(chosen[0])
+    body: ast.AST = defined or chooser
+    for name in _free_names(body):
+        if code.assigned(name.id) is not None:
+            return code.filled(name)
     returned = [node.lineno for node in ast.walk(body) if isinstance(node, ast.Return)]
     return code.at(returned[-1] if returned else chooser.lineno)
+
+
+def _free_names(function: ast.AST) -> list[ast.Name]:
+    """The names that a function reads and that are none of its arguments."""
+    own: set[str] = set()
+    read: list[ast.Name] = []
+    for node in ast.walk(function):
+        if isinstance(node, ast.arguments):
+            own |= {argument.arg for argument in node.args}
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            read.append(node)
+    return [name for name in read if name.id not in own]
 
 
 def kept_line(

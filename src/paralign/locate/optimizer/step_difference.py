@@ -150,12 +150,20 @@ def _is_forgotten(own: Sequence[Value], step: int) -> bool:
 
 def _last_forgotten(judgement: Judgement, step: int) -> str | None:
     """The line of the last value which only the reference keeps for a step."""
-    taken = {v for o in judgement.reference.operations if o.outputs[0].record.step == step for v in o.inputs if v.record.step == step - 1}
-    own = [judgement.backwards.equals(v) for v in taken if v.maker is not None and is_telling(v)]
-    makers = {v.maker for found in own if found and _is_forgotten(found, step) for v in found if v.maker is not None and v.maker.source}
-    lines = {place for o in makers if (place := SourceLine.of(o.source)) is not None}
+    lines: set[SourceLine] = set()
+    for value in _kept_for(judgement.reference.operations, step):
+        own = judgement.backwards.equals(value)
+        if own and _is_forgotten(own, step):
+            lines |= {place for v in own if v.maker is not None and (place := SourceLine.of(v.maker.source)) is not None}
     last = max(lines, key=lambda place: place.line, default=None)
     return None if last is None else str(last)
+
+
+def _kept_for(operations: Sequence[Operation], step: int) -> set[Value]:
+    """Telling values that were made in the step before, and that operations of a step take."""
+    done = [o for o in operations if o.outputs[0].record.step == step]
+    taken = {v for o in done for v in o.inputs if v.record.step == step - 1}
+    return {v for v in taken if v.maker is not None and is_telling(v)}
 
 
 def _unused(judgement: Judgement, theirs: Sequence[Operation], ours: Sequence[Operation]) -> str | None:
@@ -280,16 +288,22 @@ def _from_shared(judgement: Judgement, theirs: Sequence[Operation], ours: list[O
     shared = {id(v) for begin in begins for v in judgement.backwards.equals(begin)}
     found = list(ours)
     for value in {v for o in ours for v in o.inputs if judgement.is_right(v)}:
-        path: list[Operation] = []
-        while id(value) not in shared and value.maker is not None and len(path) <= BEFORE:
-            path.append(value.maker)
-            telling = [v for v in value.maker.inputs if is_telling(v) and v.size == value.size]
-            if len(telling) != 1:
-                break
-            value = telling[0]  # noqa: PLW2901 - one step back
-        if id(value) in shared and len(path) <= BEFORE:
-            found += [o for o in path if o not in found and _computes(o)]
+        for operation in _back_to(shared, value):
+            if _computes(operation) and operation not in found:
+                found.append(operation)
     return sorted(found, key=lambda o: o.order)
+
+
+def _back_to(shared: set[int], value: Value) -> list[Operation]:
+    """The operations from a value back to a shared one (by ``id``); none if it is far."""
+    path: list[Operation] = []
+    while id(value) not in shared and value.maker is not None and len(path) <= BEFORE:
+        path.append(value.maker)
+        telling = [v for v in value.maker.inputs if is_telling(v) and v.size == value.size]
+        if len(telling) != 1:
+            break
+        value = telling[0]
+    return path if id(value) in shared and len(path) <= BEFORE else []
 
 
 def _without_counterpart(these: Sequence[Operation], those: Sequence[Operation], *, scales: bool = False) -> list[Operation]:
@@ -342,19 +356,25 @@ def _before(judgement: Judgement, missing: Operation, theirs: Sequence[Operation
 
     Where a name is only handed on, where its input was made, or where what follows is done.
     """
-    follows = [o for o in theirs if any(v in missing.outputs for v in o.inputs)]
-    consumer = next((o for o in ours for other in follows if word(o) == word(other)), ours[0])
+    made = set(missing.outputs)
+    follows = [o for o in theirs if not made.isdisjoint(o.inputs)]
+    words = {word(o) for o in follows}
+    consumer = next((o for o in ours if word(o) in words), ours[0])
     handed = alias_line(consumer.source)
     if handed is not None:
         return handed
-    before = [v for v in missing.inputs if is_telling(v) and v.maker is not None and not judgement.lacking(v)]
-    if not any(v.maker is not None and v.maker.source == missing.source for v in before) or any(
-        o.source == missing.source for o in follows
-    ):
+    before = [v for v in missing.inputs if v.maker is not None and is_telling(v) and not judgement.lacking(v)]
+    sources_before = {v.maker.source for v in before if v.maker is not None}
+    sources_behind = {o.source for o in follows}
+    if missing.source not in sources_before or missing.source in sources_behind:
         return consumer.source
-    taken = [v for begin in before for v in judgement.backwards.equals(begin)]
-    makers = [v.maker for v in taken if v.maker is not None and v.maker.stack and v.order < consumer.order and _leads(v, consumer)]
-    return makers[-1].source if makers else consumer.source
+    line = consumer.source
+    for begin in before:
+        for value in judgement.backwards.equals(begin):
+            maker = value.maker if value.order < consumer.order else None
+            if maker is not None and maker.stack and _leads(value, consumer):
+                line = maker.source
+    return line
 
 
 def _leads(value: Value, operation: Operation) -> bool:

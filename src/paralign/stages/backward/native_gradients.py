@@ -16,6 +16,8 @@ from paralign.stages.common.judging import FLOAT64, Method
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from paralign.capture import Capture
     from paralign.context import Context
     from paralign.model import Pair, StageResult
@@ -41,21 +43,22 @@ def judge(context: Context, result: StageResult, captures: tuple[Capture, Captur
         method: by which train mode was judged.
     """
     tolerance = context.settings.tolerance_of("backward")
-    if result.verdict != ALIGNED or method is not FLOAT64 or tolerance.absolute or tolerance.ratio is not None:
+    is_derived = not tolerance.absolute and tolerance.ratio is None
+    if result.verdict != ALIGNED or method is not FLOAT64 or not is_derived:
         return
-    runs = f"{DOUBLE}:train", f"{NATIVE}:train"
-    if any(not c.select(role="gradient", run=run, step=0) for c, run in zip((captures[0], *captures), (runs[1], *runs), strict=True)):
+    exact, native = f"{DOUBLE}:train", f"{NATIVE}:train"
+    needed = ((captures[0], native), (captures[0], exact), (captures[1], native))
+    if not all(capture.select(role="gradient", run=run, step=0) for capture, run in needed):
         return
-    pairs = [p for p in Steps(context, *captures, _NATIVE, "train").gradients(0) if p.noise is not None and p.error is not None]
-    pairs = [p for p in pairs if math.isfinite(p.error or 0.0) or _is_finite(captures[0], p, runs[1])]
-    size = math.sqrt(sum(_size(p) ** 2 for p in pairs))
+    pairs = [p for p in Steps(context, *captures, _NATIVE, "train").gradients(0) if _is_measured(captures[0], p, native)]
+    size = _length(_size(p) for p in pairs)
     if not size > 0 or not math.isfinite(size):
         return
-    far = math.sqrt(sum(((p.error or 0.0) * _size(p)) ** 2 for p in pairs)) / size
-    own = math.sqrt(sum(((p.noise.value if p.noise is not None else 0.0) * _size(p)) ** 2 for p in pairs)) / size
+    far = _length(_error(p) for p in pairs) / size
+    own = _length(_noise(p) for p in pairs) / size
     if far <= LIMIT * max(own, LEAST):
         return
-    worst = max(pairs, key=lambda p: (p.error or 0.0) * _size(p))
+    worst = max(pairs, key=_error)
     worst.key, worst.verdict, worst.judged = f"{worst.key} (native)", DIVERGED, True
     result.pairs.append(worst)
     result.verdict = DIVERGED
@@ -63,6 +66,28 @@ def judge(context: Context, result: StageResult, captures: tuple[Capture, Captur
         f"in float64 both sides agree; as they are, the candidate's gradients together are {far:.2g} away from the reference's, whose own "
         f"rounding is {own:.2g}: a lower precision in the backward pass alone?"
     )
+
+
+def _is_measured(reference: Capture, pair: Pair, run: str) -> bool:
+    """Whether a gradient has noise and an error, which is finite where the reference's own is."""
+    if pair.noise is None or pair.error is None:
+        return False
+    return math.isfinite(pair.error) or _is_finite(reference, pair, run)
+
+
+def _length(sizes: Iterable[float]) -> float:
+    """The root of a sum of squares."""
+    return math.sqrt(sum(size**2 for size in sizes))
+
+
+def _error(pair: Pair) -> float:
+    """The size of a pair's error."""
+    return (pair.error or 0.0) * _size(pair)
+
+
+def _noise(pair: Pair) -> float:
+    """The size of the reference's own rounding."""
+    return 0.0 if pair.noise is None else pair.noise.value * _size(pair)
 
 
 def _is_finite(reference: Capture, pair: Pair, run: str) -> bool:

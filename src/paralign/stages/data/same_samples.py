@@ -142,11 +142,22 @@ def _is_varied(pair: Pair, others: list[Pair]) -> bool:
     first, second = pair.reference, pair.candidate
     if first is None or second is None or len(first.shape) != len(second.shape) or first.shape == second.shape:
         return False
-    kin = [p for p in others if p.reference is not None and p.candidate is not None and p.reference.leaf == first.leaf]
-    whole = [p for p in kin if (key := batch_of(p)) is not None and key.step >= 0]
-    sides = [[p.reference.shape for p in whole if p.reference], [p.candidate.shape for p in whole if p.candidate]]
-    unequal = [axis for axis, (one, other) in enumerate(zip(first.shape, second.shape, strict=True)) if one != other]
-    return all(any(len({shape[axis] for shape in side if len(shape) > axis}) > 1 for side in sides) for axis in unequal)
+    sides: tuple[list[tuple[int, ...]], list[tuple[int, ...]]] = [], []
+    for other in others:
+        if other.reference is None or other.candidate is None or other.reference.leaf != first.leaf:
+            continue
+        key = batch_of(other)
+        if key is None or key.step < 0:
+            continue
+        sides[0].append(other.reference.shape)
+        sides[1].append(other.candidate.shape)
+    unequal = [axis for axis, lengths in enumerate(zip(first.shape, second.shape, strict=True)) if len(set(lengths)) > 1]
+    return all(any(_varies(side, axis) for side in sides) for axis in unequal)
+
+
+def _varies(shapes: list[tuple[int, ...]], axis: int) -> bool:
+    """Whether some shapes have several lengths of an axis."""
+    return len({shape[axis] for shape in shapes if len(shape) > axis}) > 1
 
 
 def is_apart(captures: tuple[Capture, Capture]) -> bool:

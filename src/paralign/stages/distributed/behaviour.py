@@ -200,10 +200,13 @@ def shares(ranks: Sequence[Share], alone: Share | None) -> Shares:
         ranks: of each rank, what :func:`paralign.worker.share.share` told.
         alone: the same of one process without a launcher.
     """
-    if alone is None or not all(each.ended for each in (*ranks, alone)) or len({each.by for each in (*ranks, alone)}) > 1:
+    if alone is None:
         return Shares(Spread.UNKNOWN)
-    given = [Counter(sample for batch in rank.batches for sample in batch) for rank in ranks]
-    whole = Counter(sample for batch in alone.batches for sample in batch)
+    everyone = (*ranks, alone)
+    if not all(each.ended for each in everyone) or len({each.by for each in everyone}) > 1:
+        return Shares(Spread.UNKNOWN)
+    given = [_counted(rank) for rank in ranks]
+    whole = _counted(alone)
     if alone.by == "index" and alone.length is not None:
         whole = Counter(range(alone.length))
     every: Counter[Any] = sum(given, Counter())
@@ -212,18 +215,29 @@ def shares(ranks: Sequence[Share], alone: Share | None) -> Shares:
     missing, twice = sum((whole - every).values()), sum((every - whole).values())
     largest = max(len(batch) for rank in ranks for batch in rank.batches)
     found = Shares(Spread.ONCE, sum(whole.values()), missing, twice, [len(rank.batches) for rank in ranks])
-    few = len(ranks) * largest
-    if len(ranks) > 1 and sum(whole.values()) > 1 and all(not (whole - each) for each in given):
+    every_rank_has_all = all(not (whole - each) for each in given)
+    if len(ranks) > 1 and sum(whole.values()) > 1 and every_rank_has_all:
         found.spread = Spread.EVERY
-    elif missing and (twice or missing >= few):
-        found.spread = Spread.UNEVEN
-    elif missing:
-        found.spread = Spread.SHORT
-    elif twice >= few:
-        found.spread = Spread.UNEVEN
-    elif twice:
-        found.spread = Spread.PADDED
+    else:
+        found.spread = _spread(missing, twice, few=len(ranks) * largest)
     return found
+
+
+def _counted(share: Share) -> Counter[Any]:
+    """How often each sample was given."""
+    return Counter(sample for batch in share.batches for sample in batch)
+
+
+def _spread(missing: int, twice: int, few: int) -> Spread:
+    """How samples are spread of which some are missing, or given twice.
+
+    ``few``: as many as last batches of all ranks may lack or repeat.
+    """
+    if missing:
+        return Spread.UNEVEN if twice or missing >= few else Spread.SHORT
+    if twice:
+        return Spread.UNEVEN if twice >= few else Spread.PADDED
+    return Spread.ONCE
 
 
 # -- metrics -------------------------------------------------------------------------------------------------------------------

@@ -139,16 +139,27 @@ def choice_of(blamed: Difference, known: tuple[Known, Known], moves: Moves) -> C
     All of them under the candidate's names.
     """
     reference, candidate = (side.recipe for side in known)
-    shared = {name: terms for name, terms in candidate.items() if name in reference}
+    shared = [name for name in candidate if name in reference]
     wrong = [name for name in blamed.parameters if name in shared]
     if not wrong:
         return Choice([], [], [])
-    others = [name for name in shared if name not in blamed.parameters]
-    right = [name for name in others if _alike(candidate[name], reference[name])]
-    joined = [name for name in right if _alike(candidate[name], candidate[wrong[0]])]
-    wanted = [name for name in right if _alike(reference[name], reference[wrong[0]])]
-    own = {pair.reference.name: pair.candidate.name for pair in moves.pairs if pair.reference is not None and pair.candidate is not None}
+    model = wrong[0]
+    joined, wanted = [], []
+    for name in shared:
+        if name in blamed.parameters or not _alike(candidate[name], reference[name]):
+            continue
+        if _alike(candidate[name], candidate[model]):
+            joined.append(name)
+        if _alike(reference[name], reference[model]):
+            wanted.append(name)
+    own = _candidates_names(moves)
     return Choice(*([own.get(name, name) for name in part] for part in (wrong, joined, wanted)))
+
+
+def _candidates_names(moves: Moves) -> dict[str, str]:
+    """The reference's name of a parameter -> the candidate's."""
+    ends = ((pair.reference, pair.candidate) for pair in moves.pairs)
+    return {one.name: other.name for one, other in ends if one is not None and other is not None}
 
 
 def _exempts(candidate: Point, experiment: Experiment) -> bool:
