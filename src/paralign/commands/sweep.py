@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     import argparse
     from typing import Any
 
+#: as of paralign.sweeping.engine, which is not imported to parse a command
+ENGINES = ("local", "ray")
+
 EPILOG = (
     "exit codes, of the worst port: 0 aligned · 1 diverged · 2 wrong usage · 3 a port could not be checked, or a result not be kept · "
     "4 nothing could be concluded"
@@ -31,6 +34,12 @@ def add_commands(commands: Any) -> None:
     sweep.add_argument("--jobs", type=above_zero, metavar="N", help="ports at a time (default: the table's `jobs`, else 1)")
     sweep.add_argument(
         "--out", metavar="DIR", help="where results go: a folder, or a URL such as s3://bucket/sweep (default: the table's `out`)"
+    )
+    sweep.add_argument(
+        "--engine",
+        choices=ENGINES,
+        default=ENGINES[0],
+        help="local: this process starts the checks; ray: they are tasks of Ray, here or on the cluster at RAY_ADDRESS",
     )
     sweep.add_argument("--fresh", action="store_true", help="check ports again that have a result which still holds")
     form = sweep.add_mutually_exclusive_group()
@@ -53,7 +62,7 @@ def _sweep(options: argparse.Namespace) -> int:
     if options.out is not None:
         table = replace(table, out=options.out if "://" in options.out else str(Path(options.out).absolute()))
     with Progress(quiet=options.quiet) as progress:
-        outcomes = sweep(table, jobs=options.jobs, fresh=options.fresh, progress=progress.part)
+        outcomes = sweep(table, jobs=options.jobs, fresh=options.fresh, engine=options.engine, progress=progress.part)
     if options.json:
         print(as_json(outcomes))
     elif options.junit:
