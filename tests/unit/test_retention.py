@@ -191,6 +191,47 @@ def test_the_largest_of_the_references_go_until_the_others_are_in_bounds(tmp_pat
     assert [name for name, path in paths.items() if released(path)] == ["backward", "operations"]
 
 
+def differing(tmp_path, monkeypatch, times):
+    """What a check that differs leaves: sizes in values of float64, in bounds of so many times the reference's weights."""
+    monkeypatch.setattr(retention, "LEAST_DIFFERING", 0)
+    monkeypatch.setattr(retention, "TIMES_DIFFERING", times)
+    sizes = {
+        "reference": {"weights": 10, "forward": 5, "operations": 8, "operations-values": 7, "backward": 90, "train": 80},
+        "candidate": {"weights": 12, "forward": 5, "operations": 8, "backward": 70},
+    }
+    paths = {
+        f"{side}/{name}": recorded(
+            tmp_path / side / name, name, np.random.default_rng((size, side == "candidate")).standard_normal(size * 1000)
+        )
+        for side, found in sizes.items()
+        for name, size in found.items()
+    }
+    retention.settle(
+        tmp_path, result(forward=DIVERGED, backward=DIVERGED), {"weights", "forward", "operations", "operations-values", "backward"}
+    )
+    return {name for name, path in paths.items() if released(path)}
+
+
+@pytest.mark.parametrize(
+    ("times", "gone"),
+    [
+        (30, set()),
+        (29, {"reference/operations-values"}),
+        (28, {"reference/operations-values", "candidate/backward"}),
+        (20, {"reference/operations-values", "candidate/backward", "reference/train"}),
+        (10, {"reference/operations-values", "candidate/backward", "reference/train", "reference/backward"}),
+    ],
+)
+def test_a_check_that_differs_keeps_within_bounds_what_is_read_later(tmp_path, monkeypatch, times, gone):
+    """First values of experiments, then the candidate's, then what the next check does not take; weights and outputs always stay."""
+    assert differing(tmp_path, monkeypatch, times) == gone
+
+
+def test_weights_and_outputs_stay_whatever_the_bounds(tmp_path, monkeypatch):
+    left = {f"{side}/forward" for side in ("reference", "candidate")} | {"reference/weights"}
+    assert not differing(tmp_path, monkeypatch, 0) & left
+
+
 # -- whole checks ------------------------------------------------------------------------------------------------------------
 
 

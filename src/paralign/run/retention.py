@@ -11,6 +11,7 @@ from paralign.model import ALIGNED, NOT_TESTED
 from paralign.registry import BY_NAME
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
@@ -23,7 +24,14 @@ SMALL = 1 << 20
 #: run again runs beside the candidate, which runs anyway
 TIMES, LEAST = 2, 16 << 20
 
-#: ends of the names of captures that were made for single experiments of the candidate, of no use after them
+#: where a stage differs, all captures of both sides may be this many times the reference's weights, and at least so many bytes: with the
+#: reports, `result/` stays below five times the weights
+TIMES_DIFFERING, LEAST_DIFFERING = 4, 64 << 20
+
+#: captures that commands read after a check that differs: ``compare``, ``plot``, ``locate``, and each check that follows
+READ_LATER = frozenset({"weights", "forward", "operations"})
+
+#: ends of the names of captures that were made for single experiments, of no use after them
 EXPERIMENTS = ("-values", "-patches", "-replayed")
 
 #: captures of watched operations, by the start of their names -> the stage that leaves them for ``paralign locate``
@@ -48,8 +56,11 @@ def settle(captures: Path, result: CheckResult, asked: AbstractSet[str]) -> None
         if _is_spent(folder, verdicts):
             release(folder)
     share(folder for inner in (captures, captures / "reference", captures / "candidate") for folder in _folders(inner))
+    reference = _folders(captures / "reference")
     if _agreed(verdicts, *verdicts):
-        _keep_within([folder for folder in _folders(captures / "reference") if folder.name in asked])
+        _keep_within([folder for folder in reference if folder.name in asked])
+    else:
+        _bound(captures, asked)
 
 
 def _folders(place: Path) -> list[Path]:
@@ -96,17 +107,49 @@ def _is_spent(folder: Path, verdicts: dict[str, str]) -> bool:
     return _agreed(verdicts, *verdicts)
 
 
-def _keep_within(folders: list[Path]) -> None:
-    """Release captures of the reference until the others are in bounds.
+def _bound(captures: Path, asked: AbstractSet[str]) -> None:
+    """Release captures of a check that differs until those of both sides are in bounds.
 
-    What frees most goes first; its weights stay.
+    First goes what the next check does not take.
+
+    ``asked``: names of the reference's captures that the next check takes, as long as the port's fault is where it is.
     """
-    files = {folder: {shard.stat().st_ino: shard.stat().st_size for shard in shards_of(folder)} for folder in folders}
-    limit = max(LEAST, TIMES * sum(size for folder, held in files.items() if folder.name == "weights" for size in held.values()))
-    others = [folder for folder in folders if folder.name != "weights"]
-    for folder in sorted(others, key=lambda folder: sum(files[folder].values()), reverse=True):
-        held = {number: size for each in files.values() for number, size in each.items()}  # a file that two captures share counts once
-        if sum(held.values()) <= limit:
+    reference, candidate = _folders(captures / "reference"), _folders(captures / "candidate")
+    files = {folder: _files(folder) for folder in (*_folders(captures), *reference, *candidate)}
+    weights = next((held for folder, held in files.items() if folder == captures / "reference" / "weights"), {})
+    limit = max(LEAST_DIFFERING, TIMES_DIFFERING * sum(weights.values()))
+    experiments = [folder for folder in reference if folder.name.endswith(EXPERIMENTS)]
+    left = [folder for folder in reference if folder.name not in asked]
+    own = [folder for folder in candidate if folder.name not in READ_LATER]
+    taken = [folder for folder in reference if folder.name not in READ_LATER]
+    watched = [folder for folder in (*candidate, *reference) if folder.name == "operations"]
+    for group in (experiments, own, left, taken, watched):
+        if _release_until(group, files, limit):
             return
+
+
+def _release_until(folders: Sequence[Path], files: dict[Path, dict[int, int]], limit: int) -> bool:
+    """Release captures, what frees most first, until what all hold is in bounds; whether it is."""
+    for folder in sorted(folders, key=lambda folder: sum(files[folder].values()), reverse=True):
+        if _held(files) <= limit:
+            return True
         if release(folder):
             files[folder] = {}
+    return _held(files) <= limit
+
+
+def _files(folder: Path) -> dict[int, int]:
+    """Number of each file of a capture's values -> its bytes."""
+    return {shard.stat().st_ino: shard.stat().st_size for shard in shards_of(folder)}
+
+
+def _held(files: dict[Path, dict[int, int]]) -> int:
+    """Bytes that captures take; a file that two of them share counts once."""
+    return sum({number: size for each in files.values() for number, size in each.items()}.values())
+
+
+def _keep_within(folders: list[Path]) -> None:
+    """Release captures of the reference until the others are in bounds; its weights stay."""
+    files = {folder: _files(folder) for folder in folders}
+    limit = max(LEAST, TIMES * sum(size for folder, held in files.items() if folder.name == "weights" for size in held.values()))
+    _release_until([folder for folder in folders if folder.name != "weights"], files, limit)
