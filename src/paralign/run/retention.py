@@ -129,7 +129,7 @@ def _bound(captures: Path, asked: AbstractSet[str]) -> None:
 
 
 def _release_until(folders: Sequence[Path], files: dict[Path, dict[int, int]], limit: int) -> bool:
-    """Release captures, what frees most first, until what all hold is in bounds; whether it is."""
+    """Release captures, the largest first, until all are in bounds; whether they are."""
     for folder in sorted(folders, key=lambda folder: sum(files[folder].values()), reverse=True):
         if _held(files) <= limit:
             return True

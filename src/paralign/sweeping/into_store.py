@@ -26,7 +26,7 @@ def state_of(port: Port) -> str:
 
 @contextmanager
 def workplace(store: Store) -> Iterator[Path]:
-    """The folder that ports are checked in: the store's own, or a temporary one where the store is elsewhere."""
+    """The folder that ports are checked in: the store's own, or a temporary one."""
     if not store.remote:
         yield Path(store.root)
         return

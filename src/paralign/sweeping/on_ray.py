@@ -1,4 +1,4 @@
-"""Ports of a sweep as tasks of Ray: in processes of this machine, or on the machines of a cluster.
+"""Ports of a sweep as tasks of Ray, on this machine or on the machines of a cluster.
 
 A task checks one port and leaves its results in the sweep's store itself. Ray starts it again, elsewhere if need be, where its
 worker dies; what a sweep that was cut short has finished is in the store.
@@ -30,7 +30,9 @@ ADDRESS = "RAY_ADDRESS"
 
 
 class Cluster:
-    """Checks ports as tasks of Ray: of a session that this process has, of the cluster at ``RAY_ADDRESS``, or of its own here.
+    """Checks ports as tasks of Ray.
+
+    The session is the one that this process has, the cluster at ``RAY_ADDRESS``, or one of its own here.
 
     Args:
         store: where results go; every machine has to reach it.
