@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from paralign.api import check_project
 from paralign.model import ALIGNED, DIVERGED
 
 pytest.importorskip("torch")
@@ -182,46 +181,49 @@ GATHERED_FAULTS = {
 }  # fmt: skip
 
 
-def checked(tmp_path, candidate, reference=REFERENCE):
-    for name, text in (("reference.py", reference), ("candidate.py", candidate), ("paralign.toml", PROJECT)):
-        (tmp_path / name).write_text(text)
-    return check_project(tmp_path)[0]["train"]
+@pytest.fixture(scope="module")
+def folder(one_folder):
+    return one_folder(PROJECT)
 
 
-def test_a_right_port_is_aligned(tmp_path):
-    result = checked(tmp_path, CANDIDATE)
+def checked(folder, candidate, reference=REFERENCE):
+    return folder.check(reference, candidate)["train"]
+
+
+def test_a_right_port_is_aligned(folder):
+    result = checked(folder, CANDIDATE)
     assert (result.verdict, result.divergence) == (ALIGNED, None)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_the_line_is_named_and_why(tmp_path, fault):
+def test_the_line_is_named_and_why(folder, fault):
     right, wrong, line, why = FAULTS[fault]
     assert right in CANDIDATE
-    result = checked(tmp_path, CANDIDATE.replace(right, wrong, 1))
+    result = checked(folder, CANDIDATE.replace(right, wrong, 1))
     assert result.verdict == DIVERGED
     found = result.divergence
     assert line in (found.candidate.code or ""), (found.candidate, found.notes)
     assert why in found.notes[-1]
 
 
-def test_gathered_gradients_that_one_side_bounds_within_its_optimizer_are_aligned(tmp_path):
-    result = checked(tmp_path, GATHERING["candidate"], GATHERING["reference"])
+def test_gathered_gradients_that_one_side_bounds_within_its_optimizer_are_aligned(folder):
+    result = checked(folder, GATHERING["candidate"], GATHERING["reference"])
     assert (result.verdict, result.divergence) == (ALIGNED, None)
 
 
 @pytest.mark.parametrize("fault", GATHERED_FAULTS)
-def test_the_line_is_named_where_gradients_are_gathered(tmp_path, fault):
+def test_the_line_is_named_where_gradients_are_gathered(folder, fault):
     right, wrong, line, why = GATHERED_FAULTS[fault]
     assert right in GATHERING["candidate"]
-    result = checked(tmp_path, GATHERING["candidate"].replace(right, wrong, 1), GATHERING["reference"])
+    result = checked(folder, GATHERING["candidate"].replace(right, wrong, 1), GATHERING["reference"])
     assert result.verdict == DIVERGED
     found = result.divergence
     assert line in (found.candidate.code or ""), (found.candidate, found.notes)
     assert why in found.notes[-1]
 
 
-def test_a_loss_that_is_not_divided_is_named_where_gradients_are_of_another_size(tmp_path):
+def test_a_loss_that_is_not_divided_is_named_where_gradients_are_of_another_size(folder):
     unbounded = [text.replace(CLIP.replace("paddle", name), "") for text, name in ((CANDIDATE, "paddle"), (REFERENCE, "torch"))]
-    found = checked(tmp_path, unbounded[0], unbounded[1].replace("loss.backward()", "(loss / 2).backward()")).divergence
+    found = checked(folder, unbounded[0], unbounded[1].replace("loss.backward()", "(loss / 2).backward()")).divergence
     assert "loss.backward()" in found.candidate.code
     assert "2 times the reference's, all of them" in found.notes[-1]
