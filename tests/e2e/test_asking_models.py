@@ -84,6 +84,71 @@ def test_questions_of_the_framework_and_what_is_set_are_none():
     assert not asking(result)
 
 
+# -- models that ask for the element type -----------------------------------------------------------------------------------------
+
+
+class Typed(torch.nn.Module):
+    """A layer between two others, another one in float64 than in float32."""
+
+    def __init__(self, native, double):
+        super().__init__()
+        self.a, self.b, self.native, self.double = torch.nn.Linear(6, 8), torch.nn.Linear(8, 4), native, double
+
+    def forward(self, x):
+        h = self.a(x)
+        return self.b(self.double(h) if h.dtype == torch.float64 else self.native(h))
+
+
+def gelu(h):
+    return torch.nn.functional.gelu(h)
+
+
+def approximate_gelu(h):
+    return torch.nn.functional.gelu(h, approximate="tanh")
+
+
+def spelled_gelu(h):
+    return 0.5 * h * (1 + torch.erf(h / 2**0.5))
+
+
+def a_little_more(h):
+    return gelu(h) * 1.00001
+
+
+def least_of_type(h):
+    return gelu(h).clamp(min=torch.finfo(h.dtype).min) + torch.finfo(h.dtype).eps
+
+
+def typed(native, double=gelu):
+    sides = [Side(functions={"build_model": lambda of=of: Typed(*of)}, framework="torch") for of in ((gelu, gelu), (native, double))]
+    return check(*sides, inputs=X, stages=["weights", "forward"])["forward"]
+
+
+def branching(result):
+    return [note for note in result.notes if "computes otherwise in float64 than as it is" in note]
+
+
+@pytest.mark.parametrize("native", [approximate_gelu, a_little_more])
+def test_a_formula_that_only_float32_takes_diverges_at_its_line(native):
+    result = typed(native)
+    assert result.verdict == DIVERGED, result.notes
+    line = f"test_asking_models.py:{native.__code__.co_firstlineno + 1}"
+    assert line in branching(result)[0]
+    assert result.divergence.candidate.source.endswith(line)
+
+
+def test_a_right_formula_in_other_operations_is_said_and_aligned():
+    result = typed(spelled_gelu)
+    assert result.verdict == ALIGNED, result.notes
+    assert branching(result)
+
+
+@pytest.mark.parametrize("formula", [gelu, least_of_type])
+def test_numbers_that_belong_to_an_element_type_are_no_branch(formula):
+    result = typed(formula, formula)
+    assert not branching(result)
+
+
 GENERATORS = {
     "numpy": lambda: np.random.default_rng().normal,
     "python": lambda: lambda size: [random.Random().gauss(0, 1) for _ in range(size)],

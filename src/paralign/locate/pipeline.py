@@ -12,7 +12,7 @@ from paralign.locate.formula import repaired as repairing
 from paralign.locate.gradients.gradient_patching import proven
 from paralign.locate.laboratory.watched import Recorded, Watched
 from paralign.locate.shared_lines import divergences as divergences_of
-from paralign.locate.suspects import element_types, random_operations, unreached
+from paralign.locate.suspects import element_types, other_ways, random_operations, unreached
 from paralign.locate.suspects.patching import guilty, suspected
 from paralign.locate.suspects.propose import rank, suspects
 from paralign.model import ALIGNED, DIVERGED, CheckResult, Divergence, Finding, StageResult
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.context import Context
     from paralign.dtypes import Typed
-    from paralign.locate.runs.dataflow import Value
+    from paralign.locate.runs.dataflow import Graph, Value
     from paralign.locate.runs.judgement import Judgement
     from paralign.locate.types import Guilt
 
@@ -41,7 +41,7 @@ class Searched:
 
     ``blurred``: the outputs differ by what coordinates that a kernel computes in float32 explain, and by no more.
     ``clean``: what differs was searched down to the rounding of one constant, in float64, and no operation was found guilty.
-    ``unreached``: bounds of clamps that no value shows.
+    ``unreached``: bounds of clamps that no value shows. ``branches``: side -> where its native run takes another way than that in float64.
     """
 
     divergences: list[Divergence] = field(default_factory=list)
@@ -49,6 +49,7 @@ class Searched:
     blurred: bool = False
     clean: bool = False
     unreached: unreached.Unreached = field(default_factory=unreached.Unreached)
+    branches: dict[str, other_ways.OtherWay] = field(default_factory=dict)
 
 
 def forward(context: Context, *, diverged: bool = False) -> Searched:
@@ -79,7 +80,18 @@ def forward(context: Context, *, diverged: bool = False) -> Searched:
     lowered, raised = element_types.lowered(judgement, natives), element_types.raised(natives)
     clamped = unreached.unreached(judgement)
     notes += [*watched.remarks(), *raised, *filter(None, [clamped.note])]
-    return Searched(divergences + lowered, notes, blurred, clean and not lowered, clamped)
+    branches = {} if watched.run_name == NATIVE else _branches((judgement.reference, judgement.candidate), natives)
+    return Searched(divergences + lowered, notes, blurred, clean and not lowered, clamped, branches)
+
+
+def _branches(doubles: tuple[Graph, Graph], natives: tuple[Graph | None, Graph | None]) -> dict[str, other_ways.OtherWay]:
+    """Side -> the first operation that its native run does otherwise than its float64 run."""
+    found = {}
+    for side, double, native in zip(("reference", "candidate"), doubles, natives, strict=True):
+        way = None if native is None else other_ways.other_way(double, native)
+        if way is not None:
+            found[side] = way
+    return found
 
 
 def _is_clean(watched: Watched, fine: Judgement, found: list[Guilt], notes: list[str]) -> bool:

@@ -193,12 +193,16 @@ class Graph:
             elif number in gradients:
                 gradients[number].gradient_sketch = np.asarray(table[row])
 
+    def same_operations(self, other: Graph) -> dict[int, int]:
+        """The numbers of this pass's operations -> those of the same operations in another pass of this side."""
+        return _counterparts(self.operations, other.operations)
+
     def noise_of(self, other: Graph) -> dict[int, Record]:
         """The records of another pass, by the records of this one at the same place.
 
         A model that fills a cache in its first pass does other operations in the next: only those that both do are paired.
         """
-        numbers = _counterparts(self.operations, other.operations)
+        numbers = self.same_operations(other)
         places = {_place(v, v.record.call): v.record for v in other.values.values()}
         found = {}
         for number, value in self.values.items():

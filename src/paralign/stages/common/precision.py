@@ -40,6 +40,8 @@ def judge(
     points: Sequence[tuple[Record | None, Record | None, str]],
     method: Method,
     tolerance: Tolerance,
+    *,
+    alone: bool = False,
 ) -> None:
     """Judge the candidate's native values too, where float64 runs were compared.
 
@@ -51,14 +53,15 @@ def judge(
         points: the reference's float64 records and the candidate's native ones.
         method: by which the stage was judged.
         tolerance: the user's; one that replaces error ÷ noise leaves nothing to be judged here.
+        alone: whether the float64 values tell nothing of the native ones, because a side takes another way there.
     """
     in_float64 = method in (FLOAT64, PARTLY)
     if not in_float64 or result.verdict == DIVERGED or tolerance.absolute:
         return
-    native = replace(_NATIVE, limit=max(LIMIT, tolerance.ratio or 0.0))
+    native = replace(_NATIVE, limit=max(TOLD if alone else LIMIT, tolerance.ratio or 0.0))
     both = [ends for ends in points if None not in ends]
     pairs = [p for p in paired(*captures, both, native, Tolerance()) if p.noise is not None]
-    settle(pairs, native, Tolerance(), least=LEAST)
+    settle(pairs, native, Tolerance(), least=0.0 if alone else LEAST)
     for pair in pairs:
         pair.key = f"{pair.key}{NATIVE_KEY}"
         pair.judged = pair.verdict != UNDERPOWERED

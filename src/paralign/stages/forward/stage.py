@@ -11,6 +11,7 @@ from paralign.comparison.judge import LOUD
 from paralign.context import spent
 from paralign.errors import WorkerFailed
 from paralign.locate import first_module, pipeline
+from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.suspects.element_types import LOWER
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Noise, Pair, Point, StageResult, Unjudged, overall
 from paralign.stages.common import added_up, lower_precision, nonfinite, precision
@@ -24,6 +25,7 @@ from paralign.worker.session import DOUBLE, NATIVE
 if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.context import Context
+    from paralign.locate.suspects.other_ways import OtherWay
     from paralign.model import Record
     from paralign.stages.common.judging import Method
 
@@ -119,36 +121,54 @@ def judged(context: Context) -> StageResult:
     conclude(result, method)
     _say_structure(result, reference, candidate)
     nonfinite.explain(context, result)
-    _locate(context, result, method, coarse=bool(low))
+    branches = _locate(context, result, method, coarse=bool(low))
     context.forwarded = True
     natives = points_of(final(reference, name="output", run=DOUBLE), final(candidate, name="output", run=NATIVE))
     if not context.drawn:  # natively each side drew its own numbers
-        precision.judge(result, (reference, candidate), natives, method, tolerance)
+        precision.judge(result, (reference, candidate), natives, method, tolerance, alone=bool(branches))
         further.judge(context, result, (reference, candidate), method)
+    _say_branches(result, branches)
     if result.verdict == DIVERGED and result.divergence is None:
         result.divergence = _located(result, reference, candidate, method)
     return result
 
 
-def _locate(context: Context, result: StageResult, method: Method, *, coarse: bool) -> None:
-    """Watch single operations.
+def _say_branches(result: StageResult, branches: dict[str, OtherWay]) -> None:
+    """Say where a side computes otherwise natively than in float64; a native output that diverged did so there."""
+    for side, way in branches.items():
+        result.notes.append(
+            f"the {side} computes otherwise in float64 than as it is, first at {PurePath(way.source).name} ({way.op}): a branch on the "
+            "element type? Its native outputs were held to the limit of native runs"
+        )
+    own = branches.get("candidate")
+    native = [p for p in result.pairs if p.judged and p.verdict == DIVERGED and p.key.endswith(precision.NATIVE_KEY)]
+    if own is None or not native or result.divergence is not None:
+        return
+    due = branches.get("reference")
+    ends = [None if way is None else Point(way.module, way.op, way.source, code_at(way.source)) for way in (due, own)]
+    result.divergence = Divergence(ends[0], ends[1], native[0])
+    result.divergences = [result.divergence]
+
+
+def _locate(context: Context, result: StageResult, method: Method, *, coarse: bool) -> dict[str, OtherWay]:
+    """Watch single operations; gives the sides whose native run takes another way than that in float64.
 
     One that is guilty makes the stage diverge although the outputs may hide it.
 
     Not where ``coarse`` float64 runs round by themselves: a single operation has no noise to be judged by there, only its element type.
     """
     if context.settings.modules == "none":
-        return
+        return {}
     try:
         replay = pipeline.replayed(context, "eval") if _may_be_drawn(result) else None
         if replay is not None:
             context.drawn = True
             _judge_replay(result, replay)
-            return
+            return {}
         searched = pipeline.forward(context, diverged=result.verdict == DIVERGED)
     except WorkerFailed as failure:
         result.notes.append(f"operations could not be watched: the {failure.side} failed with {failure.type}: {failure.message}")
-        return
+        return {}
     found = searched.divergences
     found = [d for d in found if d.what == LOWER] if coarse and result.verdict != DIVERGED else found
     if searched.blurred and context.settings.tolerance_of("forward").ratio is None and not any(d.confirmed for d in found):
@@ -172,6 +192,7 @@ def _locate(context: Context, result: StageResult, method: Method, *, coarse: bo
                 "an operation has right inputs and another result, but what follows hardly uses it (tiny weights?), so that nothing shows "
                 "whether it is wrong. Use trained weights, or larger ones"
             )
+    return searched.branches
 
 
 def _may_be_drawn(result: StageResult) -> bool:

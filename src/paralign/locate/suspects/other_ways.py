@@ -1,0 +1,77 @@
+"""Operations that a side does in one element type alone: its code branches on the type, and float64 shows another program."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from paralign.adapters._kinds import MOVES
+from paralign.dtypes import is_floating
+
+if TYPE_CHECKING:
+    from paralign.locate.runs.dataflow import Graph, Operation
+
+#: numbers from here on, and below its inverse, are the ends of an element type's range
+_ENDS = 1e30
+
+#: numbers from here on are a resolution: ``finfo(x.dtype).eps`` is one, and differs with the element type as it should
+_RESOLUTION = 2e-7
+
+
+@dataclass(frozen=True)
+class OtherWay:
+    """The first operation of a native run that the same side does not do in float64."""
+
+    op: str
+    source: str
+    module: str
+
+
+def other_way(double: Graph, native: Graph) -> OtherWay | None:
+    """The first operation with a line of the user's that one of a side's two runs alone does, or does with other arguments.
+
+    Casts and moves are left out, and so are arguments that name an element type or an end of its range.
+    """
+    known = double.same_operations(native)
+    of_native = {operation.number: operation for operation in native.operations}
+    done = set(known.values())
+    odd = [o for o in native.operations if o.number not in done]
+    odd += [o for o in double.operations if o.number not in known]
+    odd += [of_native[known[o.number]] for o in double.operations if o.number in known and _differs(o, of_native[known[o.number]])]
+    for operation in sorted(odd, key=lambda each: each.number):
+        if operation.source is not None and _computes(operation):
+            return OtherWay(operation.op, operation.source, operation.module)
+    return None
+
+
+def _computes(operation: Operation) -> bool:
+    """Whether an operation computes real numbers from others; random ones are drawn anew in each run."""
+    made = any(is_floating(value.record.dtype) for value in operation.outputs)
+    return made and bool(operation.inputs) and operation.kind not in MOVES and not operation.random
+
+
+def _differs(one: Operation, other: Operation) -> bool:
+    """Whether the arguments of one operation mean something else in another run."""
+    names = one.arguments.keys() | other.arguments.keys()
+    return any(not _alike(one.arguments.get(name), other.arguments.get(name)) for name in names)
+
+
+def _alike(one: Any, other: Any) -> bool:
+    if one == other or _is_type(one) or _is_type(other):
+        return True
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(_alike(*both) for both in zip(one, other, strict=True))
+    if not isinstance(one, int | float) or not isinstance(other, int | float):
+        return False
+    return all(_is_end(float(number)) for number in (one, other)) or math.isclose(one, other, rel_tol=1e-6)
+
+
+def _is_type(value: Any) -> bool:
+    """Whether an argument names an element type, or is none of the plain values that tell anything."""
+    return isinstance(value, str) and any(word in value for word in ("float", "int", "dtype"))
+
+
+def _is_end(number: float) -> bool:
+    """Whether a number is the resolution or an end of the range of an element type."""
+    return not _RESOLUTION < abs(number) < _ENDS
