@@ -66,6 +66,56 @@ def test_opened_files_are_seen_with_their_content(seen, code):
     assert found["data.txt"] == hashlib.sha256(b"1 2 3").hexdigest()
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "child = os.fork()\nif not child: open('data.txt').read(); os._exit(0)\nos.waitpid(child, 0)",
+        "import multiprocessing as m\nwith m.get_context('fork').Pool(2) as pool: pool.map(Path.read_text, [Path('data.txt')] * 4)",
+        "import subprocess; subprocess.run(['cat', 'data.txt'])",
+        "import subprocess; subprocess.run(['cat', 'data.txt'], cwd=os.getcwd())",
+        "import subprocess; subprocess.run('cat  data.txt | cat', shell=True)",
+        "import subprocess; subprocess.run(['echo', '--file=data.txt'])",
+        "os.system('cat data.txt > /dev/null')",
+    ],
+)
+def test_what_children_and_commands_read_is_seen(seen, code):
+    """Workers of data loaders are forked; a program that decodes films is named the film."""
+    print_output = "os.dup2(os.open(os.devnull, os.O_WRONLY), 1)"
+    kept = f"kept = os.dup(1); {print_output}\n{code}\nos.dup2(kept, 1)"
+    assert list(seen(kept)) == ["data.txt"]
+
+
+def test_a_child_that_has_closed_its_files_writes_into_no_other(seen, tmp_path):
+    code = (
+        "child = os.fork()\nif not child:\n    os.closerange(3, 20)\n    made = [os.open('new.txt', os.O_WRONLY | os.O_CREAT) for _ in range(9)]\n"
+        "    open('data.txt').read(); os._exit(0)\nos.waitpid(child, 0)"
+    )
+    seen(code)
+    assert (tmp_path / "new.txt").read_bytes() == b""
+
+
+@pytest.mark.parametrize("name", ["'base.db'", "'file:base.db?mode=rwc', uri=True"])
+def test_databases_are_seen(seen, name):
+    pytest.importorskip("sqlite3")
+    assert "base.db" in seen(f"import sqlite3; sqlite3.connect({name}).execute('create table t(v)')")
+
+
+@pytest.mark.parametrize("path", ["link.txt", "folder/data.txt"])
+def test_links_are_seen_as_the_program_wrote_them(seen, tmp_path, path):
+    """A link to the newest checkpoint leads to another one later."""
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "data.txt").write_text(name)
+    links = tmp_path / "link.txt", tmp_path / "folder"
+    links[0].symlink_to("old/data.txt")
+    links[1].symlink_to("old")
+    mark = seen(f"open({path!r}).read()")[path]
+    for link, now in zip(links, ("new/data.txt", "new"), strict=True):
+        link.unlink()
+        link.symlink_to(now)
+    assert files.fingerprint(str(tmp_path / path)) != mark
+
+
 def test_imported_modules_are_seen_also_when_they_come_from_the_cache(seen, tmp_path):
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "__init__.py").write_text("from package import layers\n")

@@ -2,18 +2,21 @@
 
 Those it opened for reading or missed, the folders it listed and the sources it imported.
 
-Python's audit events tell of every file that Python code opens. Files read by compiled libraries on their own account are
-not seen; for such a data set, run with ``--fresh`` after changing it.
+Python's audit events tell of every file that Python code opens, also in children that it forks, and of the databases and commands
+that it runs. Files read by compiled libraries on their own account are not seen; for such a data set, run with ``--fresh`` after changing it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import site
 import sys
+import tempfile
+from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Set, Tuple
+from typing import IO, TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Set, Tuple
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -31,6 +34,14 @@ _opened: Set[str] = set()
 _listed: Set[str] = set()
 _ignored: List[str] = []
 _installed = False
+
+#: the process that listens, and a file without a name in which its forked children (workers of data loaders) note what they read
+_owner = 0
+_notes: Optional[IO[bytes]] = None
+_notes_are: Tuple[int, int] = (0, 0)
+
+#: audit events of commands: where among their arguments the command stands, and its folder
+_COMMANDS = {"subprocess.Popen": (1, 2), "os.system": (0, None), "os.exec": (1, None), "os.posix_spawn": (1, None), "pty.spawn": (0, None)}
 
 #: the folder of the side's own code, and what that code did beside computing: "event argument" of each, see ``DEEDS``
 _own: List[str] = []
@@ -54,13 +65,25 @@ def install(ignore: List[str], own: str = "") -> None:
 
     ``own``: the folder of code whose deeds are noted, '' for none.
     """
-    global _installed  # noqa: PLW0603 - an audit hook cannot be removed, so there is one for the life of the process
+    global _installed, _owner  # noqa: PLW0603 - an audit hook cannot be removed, so there is one for the life of the process
     _foreign.clear()
+    _owner = os.getpid()
+    _open_notes()
     _ignored.extend(os.path.realpath(p) for p in ignore)
     _own.extend(os.path.realpath(p) + os.sep for p in [own] if p)
     if not _installed:
         sys.addaudithook(_listen)
         _installed = True
+
+
+def _open_notes() -> None:
+    """Make the file that forked children write to; without room for it they are not seen."""
+    global _notes, _notes_are  # noqa: PLW0603 - one for the life of the process, as the hook
+    if _notes is None:
+        with suppress(OSError):
+            _notes = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - as above
+            status = os.fstat(_notes.fileno())
+            _notes_are = status.st_dev, status.st_ino
 
 
 def deeds() -> List[str]:
@@ -86,6 +109,11 @@ def _note_deed(event: str, arguments: Tuple[Any, ...]) -> None:
 def _listen(event: str, arguments: Tuple[Any, ...]) -> None:
     if _own and event in DEEDS:
         _note_deed(event, arguments)
+    if event in _COMMANDS:
+        for path in _named(event, arguments):
+            _note(path)
+    if event == "sqlite3.connect" and isinstance(arguments[0], (str, bytes)):
+        _note(_database(os.fsdecode(arguments[0])))
     if event not in ("open", "os.listdir", "os.scandir") or not isinstance(arguments[0], (str, bytes)):
         return
     if sys._getframe(1).f_code.co_filename == __file__:  # noqa: SLF001 - looking is not depending
@@ -96,9 +124,56 @@ def _listen(event: str, arguments: Tuple[Any, ...]) -> None:
         writes_only = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_EXCL)  # O_EXCL: a file that is made here
         reads = mode[:1] == "r" if isinstance(mode, str) else not writes_only
         if reads:
-            _opened.add(path)
+            _note(path)
     elif not sys._getframe(1).f_code.co_filename.startswith("<frozen importlib"):  # noqa: SLF001 - imports list every folder on the path
-        _listed.add(path)
+        _note(path, _listed)
+
+
+def _note(path: str, known: Set[str] = _opened) -> None:
+    """Keep a path; a forked child tells it to the process that listens."""
+    if path in known:
+        return
+    known.add(path)
+    if _notes is None or os.getpid() == _owner:
+        return
+    with suppress(OSError, ValueError):
+        status = os.fstat(_notes.fileno())
+        if (status.st_dev, status.st_ino) == _notes_are:  # else the child has closed it, and opened another file under this number
+            os.write(_notes.fileno(), os.fsencode(path) + b"\0")
+
+
+def _told_by_children() -> Set[str]:
+    """Paths that forked children have read."""
+    if _notes is None:
+        return set()
+    with suppress(OSError, ValueError, AttributeError):  # no pread on this system
+        written = os.pread(_notes.fileno(), os.fstat(_notes.fileno()).st_size, 0)
+        return {os.fsdecode(path) for path in written.split(b"\0")[:-1]}
+    return set()
+
+
+def _named(event: str, arguments: Tuple[Any, ...]) -> Iterator[str]:
+    """The files that a command names."""
+    at, folder_at = _COMMANDS[event]
+    folder = arguments[folder_at] if folder_at is not None else None
+    command = arguments[at]
+    with suppress(TypeError, ValueError, OSError):  # anything may be given for a command: it fails by itself
+        given = [command] if isinstance(command, (str, bytes)) else list(command)
+        for each in given:
+            word = os.fsdecode(each)
+            for part in {word, word.partition("=")[2], *(shlex.split(word) if " " in word else ())}:
+                path = os.path.abspath(os.path.join(os.fsdecode(folder or os.curdir), part))
+                if part and os.path.isfile(path):
+                    yield path
+
+
+def _database(name: str) -> str:
+    """The file of a database, which may be told as an address."""
+    if not name.startswith("file:"):
+        return os.path.abspath(name)
+    from urllib.parse import unquote, urlsplit
+
+    return os.path.abspath(unquote(urlsplit(name).path))
 
 
 def fingerprint(path: str) -> Optional[str]:
@@ -115,7 +190,7 @@ def fingerprint(path: str) -> Optional[str]:
             return None
         if status.st_size > CONTENT_LIMIT:
             return f"{status.st_size}-{status.st_mtime_ns}"
-        key = (path, status.st_size, status.st_mtime_ns)
+        key = (os.path.realpath(path), status.st_size, status.st_mtime_ns)  # two ways to a file are read once
         if key not in _known:
             with open(path, "rb") as file:
                 _known[key] = hashlib.sha256(file.read()).hexdigest()
@@ -170,10 +245,11 @@ def depended_on() -> Dict[str, str]:
 
     By absolute path.
 
-    Installed packages are left out: their versions are in the manifest.
+    A path through links is there too as the program wrote it: it may lead elsewhere later. Installed packages are left out: their versions
+    are in the manifest.
     """
     system = tuple(folder + os.sep for folder in [*system_folders(), *_ignored])
-    paths = _opened | _listed
+    paths = _opened | _listed | _told_by_children()
     paths.update(f for f in (getattr(m, "__file__", None) for m in list(sys.modules.values())) if f)
     found: Dict[str, str] = {}
     for path in paths - _foreign:
@@ -183,5 +259,5 @@ def depended_on() -> Dict[str, str]:
             continue
         print_ = fingerprint(real)
         if print_ is not None:
-            found[real] = print_
+            found[real] = found[os.path.abspath(path)] = print_
     return found
