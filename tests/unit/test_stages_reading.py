@@ -120,6 +120,22 @@ def test_a_sample_that_neither_side_can_read_is_not_counted():
     assert "1 samples can be read on neither side, the first is 33: ValueError: a broken file" in result["data"].notes
 
 
+@pytest.mark.parametrize("longer", [0, 1])
+@pytest.mark.parametrize("rename", [False, True])
+def test_a_sample_in_the_middle_with_one_part_more_is_found(longer, rename):
+    class Longer(Data):
+        def __getitem__(self, index):
+            return {**super().__getitem__(index), **({"mask": 1.0} if index == 41 else {})}
+
+    class Tuples(Data):
+        def __getitem__(self, index):
+            return tuple(super().__getitem__(index).values())
+
+    both = [Tuples() if rename else Data(), Longer()]
+    stage = checked(*(both if longer else both[::-1]))["data"]
+    assert [p.key for p in stage.pairs if p.verdict == DIVERGED] == ["sample_41"]
+
+
 def test_what_cannot_be_read_in_time_is_read_in_part_and_the_row_says_so(monkeypatch):
     class Clock:
         now = 0.0
