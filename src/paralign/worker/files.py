@@ -1,4 +1,6 @@
-"""Which files a run depended on: those it opened for reading or missed, the folders it listed and the sources it imported.
+"""Which files a run depended on.
+
+Those it opened for reading or missed, the folders it listed and the sources it imported.
 
 Python's audit events tell of every file that Python code opens, also in children that it forks, and of the databases and commands that
 it runs. Files read by compiled libraries on their own account are not seen; for such a data set, run with ``--fresh`` after changing it.

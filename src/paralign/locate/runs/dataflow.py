@@ -194,7 +194,7 @@ class Graph:
                 gradients[number].gradient_sketch = np.asarray(table[row])
 
     def same_operations(self, other: Graph) -> dict[int, int]:
-        """The numbers of this pass's operations -> those of the same operations in another pass of this side."""
+        """This pass's operations -> the same ones in another pass of this side, by number."""
         return _counterparts(self.operations, other.operations)
 
     def noise_of(self, other: Graph) -> dict[int, Record]:

@@ -1,4 +1,7 @@
-"""Operations that a side does in one element type alone: its code branches on the type, and float64 shows another program."""
+"""Operations that a side does in one element type alone.
+
+Its code branches on the type, and float64 shows another program.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,9 @@ class OtherWay:
 
 
 def other_way(double: Graph, native: Graph) -> OtherWay | None:
-    """The first operation with a line of the user's that one of a side's two runs alone does, or does with other arguments.
+    """The first operation that one of a side's two runs alone does.
+
+    One that both do with other arguments counts too; it has a line of the user's.
 
     Casts and moves are left out, and so are arguments that name an element type or an end of its range.
     """
@@ -46,7 +51,10 @@ def other_way(double: Graph, native: Graph) -> OtherWay | None:
 
 
 def _computes(operation: Operation) -> bool:
-    """Whether an operation computes real numbers from others; random ones are drawn anew in each run."""
+    """Whether an operation computes real numbers from others.
+
+    Random ones are drawn anew in each run.
+    """
     made = any(is_floating(value.record.dtype) for value in operation.outputs)
     return made and bool(operation.inputs) and operation.kind not in MOVES and not operation.random
 
@@ -68,7 +76,7 @@ def _alike(one: Any, other: Any) -> bool:
 
 
 def _is_type(value: Any) -> bool:
-    """Whether an argument names an element type, or is none of the plain values that tell anything."""
+    """Whether an argument names an element type."""
     return isinstance(value, str) and any(word in value for word in ("float", "int", "dtype"))
 
 

@@ -142,12 +142,15 @@ def compare(reference: Capture, candidate: Capture, tolerance: Tolerance, name: 
     found.common -= len(found.unread)
     for _, first, second in _met(*sides):
         _compare_leaf(found, first, second, both, tolerance)
-    _compare_counts(found, *sides, both)
+    _compare_counts(found, sides[0], sides[1], both)
     return found
 
 
 def _compare_counts(found: Compared, first: dict[str, Table], second: dict[str, Table], both: set[int]) -> None:
-    """Add the samples that have more parts on one side; where all have, the first samples say so."""
+    """Add the samples that have more parts on one side.
+
+    Where all have, the first samples say so.
+    """
     counts = [Counter(int(index) for table in side.values() for index in table.index) for side in (first, second)]
     unlike = sorted(index for index in both - {*found.unread} if counts[0][index] != counts[1][index])
     if len(unlike) == len(both):

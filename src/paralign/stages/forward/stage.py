@@ -134,7 +134,10 @@ def judged(context: Context) -> StageResult:
 
 
 def _say_branches(result: StageResult, branches: dict[str, OtherWay]) -> None:
-    """Say where a side computes otherwise natively than in float64; a native output that diverged did so there."""
+    """Say where a side computes otherwise natively than in float64.
+
+    A native output that diverged did so there.
+    """
     for side, way in branches.items():
         result.notes.append(
             f"the {side} computes otherwise in float64 than as it is, first at {PurePath(way.source).name} ({way.op}): a branch on the "
@@ -151,7 +154,9 @@ def _say_branches(result: StageResult, branches: dict[str, OtherWay]) -> None:
 
 
 def _locate(context: Context, result: StageResult, method: Method, *, coarse: bool) -> dict[str, OtherWay]:
-    """Watch single operations; gives the sides whose native run takes another way than that in float64.
+    """Watch single operations.
+
+    Gives the sides whose native run takes another way than that in float64.
 
     One that is guilty makes the stage diverge although the outputs may hide it.
 
