@@ -112,6 +112,16 @@ def test_square_matrices_of_the_users_own_may_lie_the_other_way():
     assert proof.proven
     assert {m.transform for m in proof.plan.moves} == {"transpose(1, 0)"}
     assert proof.changed == ["square matrices of layers of the user's own: all of them transposed"]
+    assert not proof.turned  # the layout of the reference's is that of a framework's layer
+
+
+def test_a_matrix_that_is_the_users_own_on_both_sides_and_lies_the_other_way_is_told():
+    sides = [state((f"{name}.matrix", "", (WIDTH, WIDTH))) for name in ("mix", "mixing")]
+    own = weights(sides[0])
+    truth = INPUT @ own["mix.matrix"].array.T
+    proof = prove(plan(*sides, "torch", "paddle"), runner(own, truth, lambda w: INPUT @ w["mixing.matrix"]))
+    assert proof.proven
+    assert proof.turned == proof.changed == ["square matrices of layers of the user's own: all of them transposed"]
 
 
 def test_equal_branches_stay_ambiguous_and_are_named():

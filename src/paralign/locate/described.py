@@ -134,6 +134,7 @@ def divergence(guilt: Guilt, watched: Watched | None = None) -> Divergence:
         hidden=guilt.hidden,
         value=blame_in_words.value_of(traced) if traced is not None else None,
         axis=other_axis.of_operations(judgement, fault.operation, fault.other),
+        relation=_related(guilt),
     )
 
 
@@ -180,6 +181,13 @@ def _said(operation: Operation) -> str:
     return "  ".join(part for part in (operation.module, operation.op, operation.source or "") if part)
 
 
+def _related(guilt: Guilt) -> str:
+    """The change that makes the result the reference's, or how it comes from it."""
+    if guilt.repair is not None:
+        return f"with one change the result is the reference's: {guilt.repair.what}"
+    return guilt.relation
+
+
 def _notes(guilt: Guilt, what: Kind, other: Operation | None) -> list[str]:
     said = {
         Kind.DIFFERENT: "right inputs, another result",
@@ -194,7 +202,8 @@ def _notes(guilt: Guilt, what: Kind, other: Operation | None) -> list[str]:
     if what == Kind.REGION:
         region = list(dict.fromkeys(o.source for o in guilt.trial.region if o.source))
         notes[-1] += ": " + ", ".join(region[:CHAIN]) + (f" and {len(region) - CHAIN} more" if len(region) > CHAIN else "")
-    notes += [f"with one change the result is the reference's: {guilt.repair.what}"] if guilt.repair is not None else []
+    related = _related(guilt)
+    notes += [related] if related else []
     if not guilt.confirmed:
         notes.append("suspected: no run with a value of the reference in its place could confirm it")
     if not guilt.seen:

@@ -22,7 +22,7 @@ class Guilt:
         same line with the same fault. ``mended`` is the run with the reference's values wherever something was found, at ``replaced``.
     ``slices`` are the parts of what the reference makes on the way to the point, where several operations lead there.
         ``repair`` is a change of one operation that makes the result the reference's, where one was found. ``hidden`` says that what
-    follows hardly uses the result, so that no run can show the fault.
+    follows hardly uses the result, so that no run can show the fault. ``relation`` says how the result comes from the reference's.
     """
 
     trial: Trial
@@ -37,3 +37,4 @@ class Guilt:
     slices: Slices | None = None
     repair: Repair | None = None
     hidden: bool = False
+    relation: str = ""

@@ -65,6 +65,7 @@ def divergence_to_dict(divergence: Divergence) -> Dict[str, Any]:
         "error_after": divergence.error_after,
         "noise": divergence.noise,
         "repeats": divergence.repeats,
+        "relation": divergence.relation,
         "chain": divergence.chain,
         "notes": notes,
     }

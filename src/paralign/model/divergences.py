@@ -70,7 +70,8 @@ class Divergence:
     result, and of what follows once the reference's value was put there (``confirmed``). ``noise`` is what the operation is granted.
     ``repeats`` counts further places of the same fault; ``chain`` names what matched before it, the nearest last. ``hidden`` says that
     what follows hardly uses the result, so that no run can confirm it. ``value`` is what is wrong at the line, where that is known;
-    ``axis`` the axis along which the operation goes, where the reference's goes along another one.
+    ``axis`` the axis along which the operation goes, where the reference's goes along another one; ``relation`` the change that makes
+    the result the reference's, or how it comes from it.
     """
 
     reference: Optional[Point]
@@ -92,6 +93,7 @@ class Divergence:
     hidden: bool = False
     value: Optional[TracedValue] = None
     axis: Optional[OtherAxis] = None
+    relation: str = ""
 
 
 @dataclass

@@ -121,6 +121,7 @@ CHINESE: dict[str, str] = {
     "{op}: the right elements, in another order": "{op}：元素相同，顺序不同",
     "a parameter, buffer or constant that goes into {op} is none of the reference's": "进入 {op} 的某个参数、缓冲区或常量在参考中不存在",
     "computed in other steps than the reference's": "计算步骤与参考不同",
+    "; {more}": "；{more}",
     "; {own} here, {due} in the reference": "；这里为 {own}，参考为 {due}",
     "something": "某一步",
     "it differs": "结果不同",

@@ -187,7 +187,8 @@ def _remark(stage: StageResult, found: Finding | None) -> str:
     if found is not None or (fault is not None and (fault.repeats or fault.value is not None)):
         return ""
     if fault is not None and fault.what:
-        return say(fault.notes[1]) if fault.confirmed and len(fault.notes) > 1 else ""
+        further = [note for note in fault.notes[1:2] if note != fault.relation]  # which the sentence has
+        return say(further[0]) if fault.confirmed and further else ""
     notes = [] if fault is None else fault.notes or ([] if fault.pair is None else fault.pair.notes)
     if notes and notes[0] not in [note for pair in _wrong(stage)[:1] for note in pair.notes]:  # which the sentence has
         return say(notes[0])
@@ -230,6 +231,9 @@ def _of_kind(fault: Divergence) -> str:
     else:
         step = _operation(fault.reference) if fault.reference is not None else say("something")
         said = say(template, op=_operation(first), step=step)
+    told = fault.value is not None and fault.value.reference is not None
+    if fault.relation and not told:
+        said += say("; {more}", more=say(fault.relation))
     if fault.value is not None and fault.value.reference is not None:
         said += say("; {own} here, {due} in the reference", own=repr(fault.value.candidate), due=repr(fault.value.reference))
     return said

@@ -60,6 +60,7 @@ class Fault:
     kind: str
     rule: str
     notes: tuple[str, ...] = ()
+    relation: str = ""
 
 
 @dataclass(frozen=True)
@@ -273,7 +274,8 @@ def _fault(fault: dict[str, Any], prefix: str) -> Fault:
     first, second = (None if fault.get(side) is None else _place(side, fault[side], prefix) for side in ("reference", "candidate"))
     notes = tuple(note.replace(prefix, "") if prefix else note for note in _sentences(fault, "notes"))
     kind, rule = (_line(fault.get(key, "")) for key in ("what", "rule"))
-    return Fault(first, second, bool(fault.get("confirmed")), _evidence(fault), kind, rule, notes)
+    relation = say(_line(str(fault.get("relation") or "")))
+    return Fault(first, second, bool(fault.get("confirmed")), _evidence(fault), kind, rule, notes, relation)
 
 
 def _place(side: str, point: dict[str, Any], prefix: str) -> Place:
@@ -367,7 +369,8 @@ def _said(fault: Fault) -> str:
     said = SENTENCES.get(fault.kind)
     if said is None:
         return fault.notes[0] if fault.notes else say("right inputs and another result")
-    return say(said, op=own or step or say("the model itself"), step=step or say("something"))
+    told = say(said, op=own or step or say("the model itself"), step=step or say("something"))
+    return told + (say("; {more}", more=fault.relation) if fault.relation else "")
 
 
 def _of_pairs(stage: StageTold) -> str:

@@ -397,7 +397,8 @@ def _turned(plan: Plan) -> Choice:
         alike[read(slot[0]).words][slot] = way
     if len(alike) > 1:
         options += [Option(f"transposed: {', '.join(slot[0] for slot in some)}", {}, some) for some in alike.values()]
-    return Choice("square matrices of layers of the user's own", options[:MOST])
+    own = any(m.slot in ways and not (m.source and m.source.kind) and not (m.target and m.target.kind) for m in plan.moves)
+    return Choice("square matrices of layers of the user's own", options[:MOST], turns=own)
 
 
 def _turning(move: Move) -> Way | None:

@@ -95,13 +95,15 @@ class Choice:
     ``options`` are the others, most likely first.
 
     ``decided`` says that names speak against all of them: they are tried only where the first way is wrong. ``likely`` says that the first
-    option has more evidence than the plan: it is taken where no assignment proves right, if it is nearer to being so.
+    option has more evidence than the plan: it is taken where no assignment proves right, if it is nearer to being so. ``turns`` says
+    that the options transpose matrices that are the user's own on both sides, where no framework's layout asks for it.
     """
 
     note: str
     options: list[Option]
     decided: bool = False
     likely: bool = False
+    turns: bool = False
 
 
 @dataclass

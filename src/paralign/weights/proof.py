@@ -57,6 +57,7 @@ class Proof:
         error: its error in units of what is allowed; infinite where it could not be run.
         changed: what was chosen otherwise than the first plan proposed.
         against: what of that names speak against.
+        turned: what of that transposes matrices that are the user's own on both sides.
         ambiguous: tensors that the run cannot tell apart and that names do not tell apart either.
         untested: choices for which no runs or no time were left.
         runs: how often the models were run.
@@ -67,6 +68,7 @@ class Proof:
     error: float
     changed: list[str] = field(default_factory=list)
     against: list[str] = field(default_factory=list)
+    turned: list[str] = field(default_factory=list)
     ambiguous: list[Alike] = field(default_factory=list)
     untested: list[str] = field(default_factory=list)
     runs: int = 0
@@ -222,6 +224,7 @@ def _descend(proof: Proof, search: _Search) -> None:
         line = f"{best[1].note}: {best[2].note}"
         proof.changed.append(line)
         proof.against += [line] if best[1].decided else []
+        proof.turned += [line] if best[1].turns else []
 
 
 def _doubt(proof: Proof, search: _Search) -> None:

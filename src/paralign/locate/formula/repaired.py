@@ -9,6 +9,7 @@ import numpy as np
 from paralign.capture import digest as digests
 from paralign.dtypes import widen
 from paralign.errors import WorkerFailed
+from paralign.locate.formula.relation import relation
 from paralign.locate.formula.repair import LARGEST, VALUE, Formula, Repair, made_beside, operations_of
 from paralign.locate.lines import choose
 from paralign.locate.lines import region as regions
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from paralign.dtypes import Typed
     from paralign.locate.runs.dataflow import Graph, Operation, Value
     from paralign.locate.runs.judgement import Judgement
+
+#: faults of which is said how their result comes from the reference's: each costs a run of both sides
+RELATED = 1
 
 #: operations of the reference whose numbers may be those that are due
 WAY = 24
@@ -54,7 +58,21 @@ def repaired(laboratory: Laboratory, judgement: Judgement, found: list[Guilt]) -
         repair = _repair(laboratory, guilt.judgement, (guilt.trial.value, guilt.trial.due), guilt.trial.region, [guilt])
         is_told = what in (Kind.MISSING, Kind.MISWIRED) and repair is not None and repair.cost >= VALUE
         guilt.repair = None if is_told else repair  # the reference's step, or what it takes, tells the place
+    for guilt in found[:RELATED]:
+        if guilt.repair is None:
+            guilt.relation = _relation(laboratory, guilt)
     return found
+
+
+def _relation(laboratory: Laboratory, guilt: Guilt) -> str:
+    """How a wrong result comes from what is due; '' where that is not known."""
+    value, due = guilt.trial.value, guilt.trial.due
+    if value.maker is None or classify(guilt)[0] in (Kind.EXTRA, Kind.ORDER) or max(value.size, due.size) > LARGEST:
+        return ""
+    own, wanted = _whole(laboratory, [value], own=True), _whole(laboratory, [due], own=False)
+    if value not in own or due not in wanted:
+        return ""
+    return relation(own[value], wanted[due], [v.shape for o in guilt.trial.region or [value.maker] for v in o.inputs])
 
 
 def _loss_repaired(laboratory: Laboratory, judgement: Judgement, found: list[Guilt]) -> list[Guilt] | None:

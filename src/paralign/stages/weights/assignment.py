@@ -112,6 +112,11 @@ def proven(context: Context, result: StageResult, plan: Plan, candidate: Capture
         f"the outputs are equal only against what names say ({line}): a checkpoint that is loaded by name would give others"
         for line in proof.against
     ]
+    result.warnings += [
+        f"the outputs are equal only with these in another layout ({line}), which is the program's own on both sides: "
+        "a checkpoint that is loaded as it is would give others"
+        for line in proof.turned
+    ]
     if not proof.plan.complete:
         result.notes.append("the outputs are equal although not all tensors have a twin: what is missing does not act on them")
     proof = _follow_copies(context, result, proof, candidate)
