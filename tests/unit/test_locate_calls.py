@@ -249,3 +249,54 @@ def test_numbers_of_which_the_reference_has_nothing_are_told_by_their_last_line(
     ways = tables.Way([]), tables.Way(steps)
     pool = [made[name] for name in known]
     assert tables._first_wrong(ways, pool, steps[-1]).record.source == line
+
+
+# -- a helper that is right with the very same arguments elsewhere ------------------------------------------------------------------
+
+
+def curved(m, x, slope=0.1):
+    return m.relu(x, slope)  # line: curved
+
+
+def three(m, last):
+    x = curved(m, layer(m, m.input(), 0))
+    x = curved(m, layer(m, x, 1))
+    x = layer(m, x, 2)
+    x = curved(m, x) if last is None else curved(m, x, last)  # line: the third call
+    return layer(m, x, 3)
+
+
+def test_a_helper_that_is_right_elsewhere_with_the_same_arguments_is_called_wrongly(tmp_path):
+    found = located(tmp_path, lambda m: three(m, 0.3), lambda m: three(m, None))
+    assert lines(found) == [line_of("the third call")]
+
+
+def test_a_helper_that_is_wrong_wherever_it_is_called_is_wrong_itself(tmp_path):
+    def reference(m):
+        x = m.relu(layer(m, m.input(), 0), 0.3)
+        x = m.relu(layer(m, x, 1), 0.3)
+        return layer(m, m.relu(layer(m, x, 2), 0.3), 3)
+
+    assert lines(located(tmp_path, reference, lambda m: three(m, None)))[0] == line_of("curved")
+
+
+# -- elements that a helper takes in another order ----------------------------------------------------------------------------------
+
+
+def weighed(m, x, shares):
+    return m.multiply(m.reshape(x, 6, 12), m.reshape(shares, 6, 12))  # line: weighed
+
+
+def in_order(m, turned):
+    x = layer(m, m.input(), 0)
+    shares = m.tanh(layer(m, x, 1))
+    x = weighed(m, x, shares)
+    x = layer(m, x, 2)
+    again = m.transpose(m.reshape(shares, 1, 3, 2, 12), 0, 2, 1, 3)
+    x = weighed(m, x, shares if turned else again)  # line: the second order
+    return layer(m, x, 3)
+
+
+def test_a_helper_that_is_right_elsewhere_is_handed_elements_in_another_order(tmp_path):
+    found = located(tmp_path, lambda m: in_order(m, False), lambda m: in_order(m, True))
+    assert lines(found) == [line_of("the second order")]

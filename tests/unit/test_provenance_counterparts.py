@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from tests.unit.test_provenance import line_of, record
 
@@ -231,3 +233,60 @@ def test_a_generator_with_a_right_seed_is_known_and_what_holds_an_array_is_not(r
     assert samples._is_unseen(made["Picture"], known)
     reseeded = next(e for e in other.expressions if e.label.endswith("default_rng"))
     assert samples._is_unseen(reseeded, known)
+
+
+SCALED = """
+    def scaled(x, by=0.25):
+        return pow(x, by)  # OPERATION
+
+    def run():
+        first = scaled(3.0)
+        last = scaled(7.0)  # HERE
+        return [first, last]
+"""
+
+
+def scaled(record, right, passed):
+    """The line that is named for the last power, where right ones came from some lines."""
+    both = sides(record, right, SCALED)
+    files = [graph.expressions[0].file for graph in (both.candidate, both.reference)]
+    stacks = [tuple(f"{file}:{line_of(SCALED, mark)}" for mark in ("OPERATION", "HERE")) for file in files]
+    operations = [
+        SimpleNamespace(arguments={"exp": number}, source=stack[0], stack=stack, module="")
+        for number, stack in zip((0.25, 0.7), stacks, strict=True)
+    ]
+    lines = {f"{files[0]}:{line_of(SCALED, mark)}" for mark in passed}
+    return tracing_back.of_operation(both, tuple(operations), built=False, passed=lines).expression.line
+
+
+def test_a_default_that_is_right_for_other_calls_is_left_out_wrongly(record):
+    assert scaled(record, SCALED.replace("scaled(7.0)", "scaled(7.0, by=0.7)"), ["first ="]) == line_of(SCALED)
+
+
+def test_a_default_that_is_wrong_for_all_calls_is_named_itself(record):
+    assert scaled(record, SCALED.replace("by=0.25", "by=0.7"), []) == line_of(SCALED, "def scaled")
+
+
+CUT = """
+    import numpy as np
+
+    def cut(x, top, left):
+        return x[top : top + 9, left : left + 9]
+
+    def run():
+        drawn = np.random.default_rng([3, 8])
+        x = np.random.RandomState(0).randn(40, 60)
+        top = int(drawn.integers(0, 31))
+        left = int(drawn.integers(0, 51))
+        known = [17, 26, 9, 18, top + 9]
+        return cut(x, top, left).sum(), known
+"""
+
+
+def test_a_number_that_was_drawn_is_compared_with_what_the_reference_draws(record):
+    wrong = (
+        CUT.replace("drawn.integers(0, 51)", "drawn.integers(1, 51)")
+        .replace("left = int", "left = int")
+        .replace(", 51))", ", 51))  # HERE")
+    )
+    assert of_sample(record, CUT, wrong, "0") == line_of(wrong)

@@ -75,6 +75,14 @@ class Fault:
         stack = self.operation.stack
         return Passage(self.judgement, self.guilt, self.operation, stack) if stack and self.kind is Kind.DIFFERENT else None
 
+    @cached_property
+    def handed_in(self) -> Passage | None:
+        """The lines that called an operation which takes elements in another order."""
+        stack = self.operation.stack
+        if self.kind is not Kind.ORDER or not stack:
+            return None
+        return Passage(self.judgement, self.guilt, self.operation, stack, alike=True)
+
 
 @dataclass(frozen=True)
 class MissingStep:
@@ -405,7 +413,15 @@ def _called_again(operation: Operation, user: Operation) -> bool:
 
 def _placed(asked: MissingStep) -> str | None:
     mended = asked.guilt.mended or asked.judgement
-    return missing_step.place(asked.judgement, mended, asked.step, asked.user, asked.after)
+    return _past_helper(asked, missing_step.place(asked.judgement, mended, asked.step, asked.user, asked.after))
+
+
+def _past_helper(asked: MissingStep, line: str | None) -> str | None:
+    """A line at which a step may be missing; of a helper that is right elsewhere, its call."""
+    user = asked.user
+    if not user.stack or line != user.stack[0]:
+        return line
+    return Passage(asked.judgement, asked.guilt, user, user.stack, alike=True).unshared
 
 
 #: one change of the formula that makes its result the reference's
@@ -438,6 +454,11 @@ OPERATION_RULES: tuple[Rule[Fault, str], ...] = (
         lambda f: f.call.own_setting() if f.call is not None else None,
     ),
     Rule("call-not-shared", "the innermost line no right operation has passed", lambda f: f.call.innermost if f.call is not None else None),
+    Rule(
+        "order-handed-in",
+        "the innermost line by which no right operation came to take elements in another order",
+        lambda f: f.handed_in.innermost if f.handed_in is not None else None,
+    ),
     CALL_SITE,
 )
 
@@ -488,7 +509,11 @@ MISSING_RULES: tuple[Rule[MissingStep, str], ...] = (
         "missing-beside", "an operation that takes the step's other operand", lambda m: regions.beside(m.judgement, m.step, m.user, m.after)
     ),
     Rule("missing-placed", "between the counterparts of the reference's neighbouring operations", _placed),
-    Rule("missing-handed-on", "where the value is handed on without the step", lambda m: _handed_on(m.judgement, m.step, m.user, m.after)),
+    Rule(
+        "missing-handed-on",
+        "where the value is handed on without the step",
+        lambda m: _past_helper(m, _handed_on(m.judgement, m.step, m.user, m.after)),
+    ),
 )
 
 #: where an operation takes another value than the reference's

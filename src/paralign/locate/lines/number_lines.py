@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from paralign.locate.laboratory.watched import Watched
     from paralign.locate.lines.choose import Fault
     from paralign.locate.provenance.blame import Blamed
+    from paralign.locate.runs.dataflow import Operation
     from paralign.locate.runs.judgement import Judgement
 
 #: the id of the rule on whose answer others build
@@ -76,7 +77,8 @@ class Numbers:
             sides = self._recorded() if differ else None
             built = bool(constructed(fault.judgement.candidate, operation.module))
             sound = _sound_numbers(fault.judgement) if sides is not None else {}
-            return None if sides is None else tracing_back.of_operation(sides, (operation, other), built=built, sound=sound)
+            passed = _passed(fault.judgement, operation)
+            return None if sides is None else tracing_back.of_operation(sides, (operation, other), built=built, sound=sound, passed=passed)
         if fault.kind not in (Kind.REGION, Kind.GIVEN, Kind.MISSING):
             return None
         sides = self._recorded()
@@ -88,6 +90,12 @@ class Numbers:
         """Both sides' expressions of construction and of a pass, with a watched loss."""
         values = {name: capture for name, capture in self.program.given.items() if name in ("inputs", "labels")}
         return tracing_back.recorded(self.program.context, "model", values)
+
+
+def _passed(judgement: Judgement, operation: Operation) -> set[str]:
+    """The lines by which right operations came to the innermost line of another one."""
+    alike = [o for o in judgement.candidate.operations if o is not operation and o.stack and o.source == operation.source]
+    return {line for o in alike if all(judgement.is_right(value) for value in o.outputs) for line in o.stack[1:]}
 
 
 def _sound_numbers(judgement: Judgement) -> dict[str, set[float]]:

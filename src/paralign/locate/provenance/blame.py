@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from paralign.locate.provenance import other_operand
-from paralign.locate.provenance.counterparts import SAME_RMS, TELLING, Counterparts, is_equal
+from paralign.locate.provenance.counterparts import SAME_RMS, TELLING, Counterparts, doing, is_drawn, is_equal, origin
 from paralign.locate.provenance.counts import COMPARISONS, Counts, is_count
 from paralign.locate.provenance.selections import Selections, arrays_of
 from paralign.locate.provenance.value_graph import COMMON, READINGS, SETTING, Seen, Texts, behind
@@ -79,6 +80,9 @@ class Search:
         own: Sequence[Expression] = (),
     ) -> None:
         self._own = own
+        self._draws: dict[str, list[Expression]] = {}
+        for each in filter(is_drawn, defaults):
+            self._draws.setdefault(doing(each), []).append(each)
         self._known: Counterparts | None = None
         self.root, self.reference, self.defaults = candidate, reference, defaults
         self.seen = seen or Seen(behind(reference) if reference is not None else ())
@@ -96,10 +100,20 @@ class Search:
         """Whether a value is the reference's; None where that cannot be told."""
         if each not in self._right:
             found = self._texts.has(each) or self.seen.has(each)
-            if is_count(each):
+            drawn = self._drawn_behind(each)
+            if drawn is not None:
+                found = any(is_equal(drawn, other) for other in self._draws[doing(drawn)])
+            elif is_count(each):
                 found = self._counts.is_right(each) if found else self._counts.lacks(each)
             self._right[each] = found
         return self._right[each]
+
+    def _drawn_behind(self, each: Expression) -> Expression | None:
+        """The draw that made a number, if the reference draws so too: one of its is due."""
+        first = origin(each)
+        while (inner := _only_operand(first)) is not None:
+            first = origin(inner)
+        return first if is_drawn(first) and doing(first) in self._draws else None
 
     def is_excused(self, each: Expression) -> bool:
         """Whether a value led to a right result of many numbers: written in another way only."""
@@ -166,7 +180,7 @@ class Search:
 
     def _wrong_operand(self, each: Expression, due: Expression | None) -> tuple[Expression | None, Expression | None]:
         """As :meth:`_wrong_input`, of a value that something made."""
-        known = [(role, inner) for role, inner in each.values if inner.kind != "input"]
+        known = [(role, inner) for role, inner in _numbered(each.values) if inner.kind != "input"]
         if self._is_wrong_part(each):
             known = [(role, inner) for role, inner in known if role != "object"]
         if not known or (each.kind in READINGS and each.mark[0] == "s" and each.numbers is not None and self.seen.has(each)):
@@ -292,7 +306,7 @@ class Search:
         """The operands of the reference's expression, by role, where it is the same operation."""
         if due is None or due.kind != each.kind:
             return {}
-        theirs, own = dict(due.values), dict(each.values)
+        theirs, own = dict(_numbered(due.values)), dict(_numbered(each.values))
         if each.kind == "call" and _word(due) != _word(each):  # StepLR and StepDecay: arguments of one name
             return {role: inner for role, inner in theirs.items() if role in own and not role.isdecimal() and role not in _CALLED}
         if _word(due) != _word(each) or set(theirs) != set(own):
@@ -393,15 +407,32 @@ def _is_telling(each: Expression) -> bool:
     return each.numbers.size >= TELLING or (each.numbers.size > 1 and each.size >= 2 * TELLING)
 
 
+def _only_operand(each: Expression) -> Expression | None:
+    """What a call like ``int(x)`` gives another type."""
+    return _converted(each, each.values) if each.kind == "call" and each.values else None
+
+
 def _converted(each: Expression, known: Sequence[tuple[str, Expression]]) -> Expression | None:
     """What a simple number is only another form of.
 
     ``float(x)`` or ``x.item()`` is as wrong as ``x``.
     """
     given = [inner for role, inner in known if role != "function"]
-    if each.kind != "call" or not _is_simple(each) or len(given) != 1 or given[0].numbers is None or each.numbers is None:
+    if each.kind != "call" or len(given) != 1 or given[0].numbers is None or each.numbers is None:
+        return None
+    if not _is_simple(each) and not is_drawn(given[0]):
         return None
     return given[0] if given[0].size == 1 and np.array_equal(given[0].numbers, each.numbers) else None
+
+
+def _numbered(values: Sequence[tuple[str, Expression]]) -> list[tuple[str, Expression]]:
+    """What an expression takes, roles that occur again told apart: ``x[a:b, c:d]``."""
+    count: Counter[str] = Counter()
+    found = []
+    for role, inner in values:
+        count[role] += 1
+        found.append((role if count[role] == 1 else f"{role} {count[role]}", inner))
+    return found
 
 
 def _not_compared(each: Expression) -> Sequence[Expression]:

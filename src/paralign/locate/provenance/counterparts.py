@@ -98,6 +98,16 @@ def is_telling(each: Expression) -> bool:
     return each.numbers.size >= TELLING or (each.size == 1 and float(each.numbers[0]) not in COMMON)
 
 
+#: parts of names of functions that draw a random number
+_DRAWING = ("rand", "normal", "uniform", "choice", "integers", "bernoulli", "poisson")
+
+
+def is_drawn(each: Expression) -> bool:
+    """Whether a value is one random number that a call drew."""
+    word = each.label.rpartition(".")[2].lower()
+    return each.kind == "call" and each.size == 1 and each.numbers is not None and any(part in word for part in _DRAWING)
+
+
 def is_equal(one: Expression, other: Expression) -> bool | None:
     """Whether two values are the same but for their order; None where nobody can tell."""
     if one.numbers is not None and other.numbers is not None:

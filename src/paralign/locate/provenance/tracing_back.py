@@ -124,7 +124,12 @@ def of_value(sides: Sides, candidate: str, reference: str, right: Iterable[str] 
 
 
 def of_operation(
-    sides: Sides, operations: tuple[Operation, Operation], *, built: bool, sound: Mapping[str, Collection[float]] | None = None
+    sides: Sides,
+    operations: tuple[Operation, Operation],
+    *,
+    built: bool,
+    sound: Mapping[str, Collection[float]] | None = None,
+    passed: Collection[str] = (),
 ) -> Blamed | None:
     """The expression that made an argument of an operation or its layer wrong.
 
@@ -133,6 +138,7 @@ def of_operation(
         operations: the candidate's and the reference's.
         built: whether the arguments are those of the layer's construction.
         sound: line of the candidate -> numbers that right operations there take as the reference's do: these are right.
+        passed: lines of the candidate by which right operations came to the same call.
 
     Returns:
         None where the call leaves an argument to the framework, or several are at fault.
@@ -146,10 +152,27 @@ def of_operation(
         if inner is None:  # left to a default of the framework's: then that is what differs
             return None
         seen = Seen(behind_all(reference_calls if due is None else [due]))
-        blamed = wrong_itself(sides, Search(inner, due, seen, sides.reference.expressions, sound=right).first())
+        blamed = Search(inner, due, seen, sides.reference.expressions, sound=right).first()
+        blamed = _left_out(blamed, operations[0].stack, passed) or wrong_itself(sides, blamed)
         if blamed is not None:
             found[blamed.source] = blamed
     return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _left_out(found: Blamed | None, own: Collection[str], passed: Collection[str]) -> Blamed | None:
+    """The call that leaves out what is blamed, where the default is right for others.
+
+    Args:
+        found: what is blamed.
+        own: the lines that led to the operation at fault.
+        passed: those that led to right ones.
+    """
+    for each in found.chain if found is not None else ():
+        calls = [user for user in each.values[0][1].users if user.kind == "omitted"] if each.kind == "omitted" else []
+        here = [call for call in calls if call.source in own]
+        if here and found is not None and any(call.source in passed and call.source not in own for call in calls):
+            return Blamed(here[0], [here[0]], found.reference)
+    return None
 
 
 def behind_all(roots: Iterable[Expression]) -> list[Expression]:

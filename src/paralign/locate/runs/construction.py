@@ -120,12 +120,24 @@ class Passage:
 
     @cached_property
     def others(self) -> list[tuple[Graph, Operation]]:
-        """Right operations of the kind with other arguments, and of the kind that is due."""
+        """Right operations of the kind with other arguments, and of the kind that is due.
+
+        Those with the same arguments as well, where the reference gives them these: they are right there by no chance.
+        """
         kind, arguments = self.operation.kind, self.operation.arguments
-        found = [(g, o) for g, o in self.right if o.kind == kind and (self.alike or o.arguments != arguments)]
+        found = [(g, o) for g, o in self.right if o.kind == kind and (self.alike or o.arguments != arguments or self._is_due(o))]
         if self.due is not None and self.due.kind != kind:
             found += [(g, o) for g, o in self.right if o.kind == self.due.kind]
         return found
+
+    def _is_due(self, other: Operation) -> bool:
+        """Whether the reference gives a right operation the arguments that are wrong here."""
+        if self.counterpart is None:
+            return False
+        wrong = differing(self.operation.arguments, self.counterpart.arguments)
+        twins = [partner.maker for value in other.outputs for partner in self.judgement.partners(value)]
+        alike = [twin for twin in twins if twin is not None and twin.kind == other.kind]
+        return bool(wrong and alike) and all(wrong.isdisjoint(differing(other.arguments, twin.arguments)) for twin in alike)
 
     @cached_property
     def unshared(self) -> str:
