@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from paralign.locate.lines import tables
+from paralign.locate.lines import choose, tables
+from paralign.locate.lines.kinds import Kind
 
 sys.path.insert(0, str(Path(__file__).parent))
 from minilanguage import Laboratory, drawn, line_in
@@ -300,3 +302,32 @@ def in_order(m, turned):
 def test_a_helper_that_is_right_elsewhere_is_handed_elements_in_another_order(tmp_path):
     found = located(tmp_path, lambda m: in_order(m, False), lambda m: in_order(m, True))
     assert lines(found) == [line_of("the second order")]
+
+
+# -- a mask that lets through too much ----------------------------------------------------------------------------------------------
+
+
+def value(dtype, maker=None):
+    return SimpleNamespace(record=SimpleNamespace(dtype=dtype), maker=maker)
+
+
+def operation(kind, inputs, stack, **arguments):
+    return SimpleNamespace(kind=kind, inputs=inputs, stack=stack, arguments=arguments)
+
+
+def shares(axis=-1, due=-1, *, masked=True):
+    """Shares whose inputs are right as far as they are not masked, with another result."""
+    mask = value("bool", operation("logical_and", [], ("program.py:3",)))
+    step = operation("where" if masked else "add", [mask, value("float64"), value("float64")], ("program.py:7",))
+    own = operation("softmax", [value("float64", step)], ("program.py:8",), axis=axis)
+    other = operation("softmax", [value("float64")], (), axis=due)
+    return SimpleNamespace(kind=Kind.DIFFERENT, operation=own, other=other)
+
+
+def test_a_mask_that_lets_through_too_much_is_named_where_it_is_made():
+    assert choose._mask_behind(shares()) == "program.py:3"
+
+
+def test_other_shares_are_named_themselves():
+    assert choose._mask_behind(shares(axis=1)) is None, "along another axis"
+    assert choose._mask_behind(shares(masked=False)) is None, "nothing is masked"

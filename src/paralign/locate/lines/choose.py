@@ -26,6 +26,7 @@ from paralign.locate.runs.traverse import (
     users_of,
     way_to,
 )
+from paralign.locate.source.call_arguments import differing
 from paralign.locate.source.statements import listed_line, named_for
 from paralign.locate.suspects.propose import Reason, results
 
@@ -81,7 +82,7 @@ class Fault:
         stack = self.operation.stack
         if self.kind is not Kind.ORDER or not stack:
             return None
-        return Passage(self.judgement, self.guilt, self.operation, stack, alike=True)
+        return Passage(self.judgement, self.guilt, self.operation, stack, alike=True, apart=True)
 
 
 @dataclass(frozen=True)
@@ -187,6 +188,29 @@ def _listed_parts(fault: Fault) -> str | None:
     if fault.operation.kind not in _OF_LISTS or fault.kind is not Kind.ORDER or not fault.operation.stack:
         return None
     return listed_line(fault.operation.stack[0])
+
+
+#: operations that make of masked elements nothing, and of others as many shares
+_OF_SHARES = frozenset({"softmax", "log_softmax"})
+
+
+def _mask_behind(fault: Fault) -> str | None:
+    """The line that made the mask behind shares that differ although all else is the reference's.
+
+    Masked elements do not count, so that a wrong mask leaves its result right. The same step with the same arguments makes something else
+    of it all the same.
+    """
+    operation, other = fault.operation, fault.other
+    if fault.kind is not Kind.DIFFERENT or other is None or other.kind != operation.kind or operation.kind not in _OF_SHARES:
+        return None
+    if differing(operation.arguments, other.arguments):
+        return None
+    for value in operation.inputs:
+        maker = computing(value.maker)
+        masks = [v for v in maker.inputs if v.record.dtype == "bool"] if maker is not None and maker.kind == "where" else []
+        if len(masks) == 1 and masks[0].maker is not None and masks[0].maker.stack:
+            return masks[0].maker.stack[0]
+    return None
 
 
 def _input_shape(fault: Fault) -> str | None:
@@ -421,7 +445,7 @@ def _past_helper(asked: MissingStep, line: str | None) -> str | None:
     user = asked.user
     if not user.stack or line != user.stack[0]:
         return line
-    return Passage(asked.judgement, asked.guilt, user, user.stack, alike=True).unshared
+    return Passage(asked.judgement, asked.guilt, user, user.stack, alike=True, apart=True).unshared
 
 
 #: one change of the formula that makes its result the reference's
@@ -448,6 +472,7 @@ OPERATION_RULES: tuple[Rule[Fault, str], ...] = (
     Rule("listed-parts", "the list of parts that are joined in another order", _listed_parts),
     Rule("input-shape", "where an input was given another shape", _input_shape),
     Rule("simple-input", "where a simple value was made or named", lambda f: f.simple_input if f.operation.stack else None),
+    Rule("mask-behind", "what made the mask of elements that get no share", _mask_behind),
     Rule(
         "own-module-setting",
         "where the user's module was constructed whose setting the line reads",

@@ -189,6 +189,8 @@ class Search:
         if converted is not None:
             return converted, due
         wrong, doubtful = self._wrong_of(known, self._beside(each, due))
+        if each.kind == "item" and wrong and all(is_count(inner) for inner, _ in wrong):
+            wrong, doubtful = [], wrong  # each side may take its parts by places of its own
         wrong = wrong or self._otherwise_selected(each) or doubtful
         if not any(inner.numbers is not None or self._has_wrong_number(inner) for inner, _ in wrong):
             unseen = self._unseen_number(each, known)
@@ -329,6 +331,9 @@ class Search:
         for inner in operands:
             if inner.mark[0] == "s" and self.is_right(inner) is False:
                 return Search(inner, None, self.seen, self.defaults).first()
+        put = _put_in(firsts[0])
+        if put is not None:
+            return Blamed(put, [put, firsts[0]], placed=True)
         return _blamed(firsts[0], [firsts[0]], None)
 
     def _led_to(self, root: Expression) -> list[Expression]:
@@ -345,6 +350,16 @@ class Search:
         """Whether an operand, or each part of a list, is in an order of the reference's."""
         parts = [inner for _, inner in each.values] if each.kind == "display" else [each]
         return all(_is_telling(e) and self.seen.has_ordered(e) for e in parts)
+
+
+def _put_in(changed: Expression) -> Expression | None:
+    """What made the elements that fill an array, in an order that is right elsewhere."""
+    value = _taken_as(changed, "value") if changed.kind == "change" else None
+    if value is None or value.numbers is None or not _is_telling(value) or changed.numbers is None:
+        return None
+    is_all = bool(np.isin(changed.numbers, [*value.numbers, 0.0]).all())
+    made = origin(value)
+    return made if is_all and made.file and made.kind in (*_FAITHFUL, "item") else None
 
 
 def setting_of(reading: Expression | None) -> Expression | None:

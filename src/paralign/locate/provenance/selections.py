@@ -5,11 +5,13 @@ Each number of them stands there too, so their numbers alone tell nothing.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from paralign.locate.provenance.counterparts import SAME_RMS
 from paralign.locate.provenance.value_graph import SAME
 from paralign.locate.reaching import reached
 
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 
 #: distinct numbers from which on an array is told from others by which of them it holds
 FEW = 8
+
+#: what is no further from zero is zero
+NOUGHT = 1e-12
 
 #: how many times as many numbers one selection may hold as the other
 TWICE = 2.0
@@ -37,21 +42,31 @@ class Selections:
 
     def __init__(self, reference: Iterable[Expression]) -> None:
         self._whole: dict[int, list[Numbers]] = defaultdict(list)
+        self._sizes: dict[int, list[tuple[Expression, Numbers]]] = defaultdict(list)
         known: set[bytes] = set()
         for each in reference:
             numbers = _measured(each)
-            if numbers is not None and (held := numbers.tobytes()) not in known:
+            if numbers is None:
+                continue
+            self._sizes[each.size].append((each, numbers))
+            if (held := numbers.tobytes()) not in known:
                 known.add(held)
                 self._whole[numbers.size].append(numbers)
         self._strange: dict[Expression, bool] = {}
 
     def is_strange(self, each: Expression) -> bool:
-        """Whether the reference has no array of just these numbers."""
+        """Whether the reference has no array of just these numbers, each as often."""
         if each not in self._strange:
             numbers = _measured(each)
-            alike = [] if numbers is None else self._whole.get(numbers.size, [])
-            self._strange[each] = numbers is not None and not any(_within(numbers, other) for other in alike)
+            self._strange[each] = numbers is not None and self._is_unknown(each, numbers)
         return self._strange[each]
+
+    def _is_unknown(self, each: Expression, numbers: Numbers) -> bool:
+        if not any(_within(numbers, other) for other in self._whole.get(numbers.size, ())):
+            return True
+        held = self._sizes.get(each.size, ())
+        same = [other for other, known in held if known.size == numbers.size and _within(numbers, known)]
+        return bool(same) and not any(_may_be_one(each, other) for other in same)
 
     def is_selection(self, each: Expression) -> bool:
         """Whether the reference has an array of some more or fewer numbers in its place."""
@@ -84,12 +99,25 @@ def arrays_of(each: Expression) -> list[Expression]:
     return [inner for inner in found if inner.mark[0] == "a"][:MANY]
 
 
+def _may_be_one(each: Expression, other: Expression) -> bool:
+    """Whether two arrays of the same numbers may hold each as often; of rows of numbers, in one order."""
+    if not math.isclose(each.rms, other.rms, rel_tol=SAME_RMS):
+        return False
+    return not (_is_row(each) and _is_row(other)) or np.allclose(each.mark[2], other.mark[2], rtol=1e-4, atol=1e-5)
+
+
+def _is_row(each: Expression) -> bool:
+    """Whether an array has one axis alone, along which nothing turns its elements over."""
+    return sum(size > 1 for size in each.mark[1]) == 1
+
+
 def _measured(each: Expression) -> Numbers | None:
     """The distinct measured numbers of an array; None for counts, masks, few numbers."""
     numbers = each.numbers
     if each.mark[0] != "a" or numbers is None or numbers.size < FEW or bool(np.all(numbers == np.round(numbers))):
         return None
-    return numbers
+    apart = np.diff(numbers) > SAME * np.abs(numbers[1:]) + NOUGHT
+    return numbers[np.concatenate([[True], apart])]
 
 
 def _within(few: Numbers, many: Numbers) -> bool:
@@ -97,4 +125,4 @@ def _within(few: Numbers, many: Numbers) -> bool:
     place = np.searchsorted(many, few)
     near = [many[np.clip(place + step, 0, many.size - 1)] for step in (-1, 0)]
     far = np.minimum(*(np.abs(each - few) for each in near))
-    return bool(np.all(far <= SAME * np.abs(few) + 1e-12))
+    return bool(np.all(far <= SAME * np.abs(few) + NOUGHT))

@@ -83,6 +83,7 @@ class Passage:
         by_construction: whether they are those of its layer's construction.
         alike: whether right operations with the same arguments exonerate a line as well.
         twin: what the reference has in place of the operation.
+        apart: whether only operations that came by other lines exonerate one.
     """
 
     judgement: Judgement
@@ -92,6 +93,7 @@ class Passage:
     by_construction: bool = False
     alike: bool = False
     twin: Operation | None = None
+    apart: bool = False
 
     @cached_property
     def due(self) -> Operation | None:
@@ -147,6 +149,8 @@ class Passage:
         the same it is the one that calls such a helper more than once.
         """
         ways = {self._lines(g, o) for g, o in self.others}
+        if self.apart:
+            ways.discard(self.lines)
         for depth, line in enumerate(self.lines, 1):
             if all(way[:depth] != self.lines[:depth] for way in ways):
                 return line

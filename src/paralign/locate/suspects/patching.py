@@ -95,7 +95,7 @@ def guilty(
     if hunt.spent >= runs:
         notes.append(f"the search ended after {runs} runs of the candidate")
     for guilt in hunt.found:
-        guilt.mended, guilt.replaced = hunt.judgement, {number for number, _ in hunt.patches}
+        guilt.mended, guilt.replaced = hunt.judgement, {number for number, _ in hunt.patches} - hunt.blurred
     return hunt.found, notes
 
 
@@ -108,6 +108,7 @@ class _Hunt:
         self.found: list[Guilt] = []
         self.lines: set[str | None] = set()
         self.failed: set[tuple[int, int, int]] = set()
+        self.blurred: set[int] = set()  # right but for coordinates in float32
         self.spent = 0
 
     def clear(self) -> None:
@@ -116,6 +117,7 @@ class _Hunt:
         judged = self._judged(patches) if patches else None
         if judged is not None:
             self.patches.update({(each.number, each.place): each for each in patches})
+            self.blurred = {each.number for each in patches}
             self.judgement = judged
 
     def next(self) -> bool:

@@ -118,12 +118,18 @@ def _array(value: Typed, kept: Optional[Numbers]) -> List[Any]:
     shape = [int(n) for n in value.array.shape]
     if value.array.size > LARGEST:
         return ["k", f"array {shape}"]
-    wide = widen(value)
+    wide = widen(value) if value.array.dtype.kind != "c" else _parts(value.array)
+    shape = [int(n) for n in wide.shape]
     if wide.dtype.kind not in "biuf":
         return ["k", f"{value.dtype} {shape}"]
     flat = np.ravel(wide).astype(np.float64)
     order = order_of(flat)
     return ["a", shape, order, kept.keep(flat) if kept is not None else None]
+
+
+def _parts(array: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+    """The real and imaginary parts of complex numbers, along a last axis of their own."""
+    return np.stack([array.real, array.imag], axis=-1).astype(np.float64)
 
 
 def order_of(flat: "np.ndarray[Any, Any]") -> List[float]:
