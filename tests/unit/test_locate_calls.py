@@ -1,4 +1,4 @@
-"""Which line is named where calls go deeper in one program than in the other, where a step has no effect, where a module is one's own."""
+"""The line that is named where calls go deeper, or a helper is right elsewhere."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_a_value_that_the_reference_takes_twice_is_not_at_the_wrong_place_the_se
 
 
 class Smooth:
-    """A matrix product and its bias, of inputs to some power: as a setting, or as the call has it."""
+    """A matrix product and its bias, of inputs to a power that is set or given in the call."""
 
     def __init__(self, m, path, number, power=1.0):
         self.path, self.number, self.power = path, number, power

@@ -290,3 +290,26 @@ def test_a_number_that_was_drawn_is_compared_with_what_the_reference_draws(recor
         .replace(", 51))", ", 51))  # HERE")
     )
     assert of_sample(record, CUT, wrong, "0") == line_of(wrong)
+
+
+TWICE = """
+    import numpy as np
+
+    class Grid:
+        def __init__(self, rows):
+            self.levels = [np.quantile(column, np.linspace(0, 1, 20)) for column in rows.T]
+
+        def ranks(self, rows):
+            return np.stack([np.interp(c, g, np.linspace(0, 1, 20)) for c, g in zip(rows.T, self.levels)])
+
+    def run():
+        drawn = np.random.RandomState(1)
+        known, asked = drawn.randn(60, 3), drawn.randn(25, 3)
+        fitted = Grid(known)
+        return fitted.ranks(asked), fitted.levels[0]
+"""
+
+
+def test_statistics_of_the_rows_that_are_asked_for_are_named_where_they_are_taken(record):
+    wrong = TWICE.replace("return fitted.ranks(asked),", "ranks = Grid(asked).ranks(asked)  # HERE\n        return ranks,")
+    assert of_sample(record, TWICE, wrong, "0") == line_of(wrong)

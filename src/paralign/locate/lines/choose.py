@@ -195,7 +195,7 @@ _OF_SHARES = frozenset({"softmax", "log_softmax"})
 
 
 def _mask_behind(fault: Fault) -> str | None:
-    """The line that made the mask behind shares that differ although all else is the reference's.
+    """The line that made the mask behind shares that differ by nothing else.
 
     Masked elements do not count, so that a wrong mask leaves its result right. The same step with the same arguments makes something else
     of it all the same.

@@ -170,6 +170,17 @@ class Counterparts:
         turns = [other for other in self._candidate[doing(each)] if other.source == each.source and other.size == each.size]
         return fitting[turns.index(each)] if len(turns) == len(fitting) and each in turns else None
 
+    def right_elsewhere(self, each: Expression) -> Expression | None:
+        """A right value that the same line makes of something else, where none is due here.
+
+        None unless the line makes, apart from this one, all that the reference makes by such a step.
+        """
+        due = [twin for twin in self._of.get(doing(each), ()) if doing(each) and twin.size == each.size]
+        others = [own for own in self._candidate[doing(each)] if own.source == each.source and own is not each]
+        found = [next((own for own in others if is_equal(own, twin)), None) for twin in due]
+        right = [own for own in found if own is not None]
+        return right[0] if right and len(right) == len(found) and is_many(each) else None
+
     def beside(self, step: Expression, besides: Expression) -> list[Expression]:
         """The candidate's expressions that do what a step does, with one of its other operands."""
         others = [inner for _, inner in operands(step) if inner is not besides and is_many(inner)]

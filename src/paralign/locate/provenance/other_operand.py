@@ -28,6 +28,9 @@ def place(each: Expression, twin: Expression | None, known: Counterparts) -> Exp
     Returns:
         The expression to look at; None where it is ``each`` itself, or nobody can tell.
     """
+    elsewhere = known.right_elsewhere(each)
+    if elsewhere is not None:
+        return _parting(each, elsewhere)
     if twin is None or not doing(twin) or doing(twin) != doing(each) or is_equal(each, twin):
         twin = known.of(each)
     for _ in range(FOLLOWED):
@@ -44,6 +47,20 @@ def place(each: Expression, twin: Expression | None, known: Counterparts) -> Exp
         if doing(each) != doing(twin):
             return None
     return None
+
+
+def _parting(each: Expression, right: Expression) -> Expression | None:
+    """Where the way to a value parts from the way to a right one of the same line."""
+    pairs = reached([(each, right)], lambda pair: _followed(*pair), nearest_first=True)
+    return next((own for own, other in pairs if own.source != other.source and own.file), None)
+
+
+def _followed(own: Expression, other: Expression) -> list[tuple[Expression, Expression]]:
+    """What two evaluations of one line take in the same role, where it is not the same."""
+    if own.source != other.source or own.kind != other.kind:
+        return []
+    taken = zip(own.inputs, other.inputs, strict=False)
+    return [(one, two) for (role, one), (same, two) in taken if role == same and one is not two]
 
 
 def _one_apart(each: Expression, twin: Expression) -> tuple[Expression, Expression] | None:

@@ -100,10 +100,12 @@ def arrays_of(each: Expression) -> list[Expression]:
 
 
 def _may_be_one(each: Expression, other: Expression) -> bool:
-    """Whether two arrays of the same numbers may hold each as often; of rows of numbers, in one order."""
+    """Whether two arrays of the same numbers may be one: rows hold them in one order."""
     if not math.isclose(each.rms, other.rms, rel_tol=SAME_RMS):
         return False
-    return not (_is_row(each) and _is_row(other)) or np.allclose(each.mark[2], other.mark[2], rtol=1e-4, atol=1e-5)
+    if not (_is_row(each) and _is_row(other)):
+        return True
+    return bool(np.allclose(each.mark[2], other.mark[2], rtol=1e-4, atol=1e-5))
 
 
 def _is_row(each: Expression) -> bool:
@@ -117,7 +119,8 @@ def _measured(each: Expression) -> Numbers | None:
     if each.mark[0] != "a" or numbers is None or numbers.size < FEW or bool(np.all(numbers == np.round(numbers))):
         return None
     apart = np.diff(numbers) > SAME * np.abs(numbers[1:]) + NOUGHT
-    return numbers[np.concatenate([[True], apart])]
+    kept: Numbers = numbers[np.concatenate([[True], apart])]
+    return kept
 
 
 def _within(few: Numbers, many: Numbers) -> bool:

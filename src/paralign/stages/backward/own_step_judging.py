@@ -13,7 +13,6 @@ import numpy as np
 
 from paralign.context import spent
 from paralign.errors import WorkerFailed
-from paralign.locate.provenance import tracing_back
 from paralign.model import (
     DIVERGED,
     NOT_TESTED,
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.context import Context
     from paralign.dtypes import Typed
-    from paralign.model import Divergence, Pair
+    from paralign.model import Pair
     from paralign.stages.common.judging import Method
 
 #: native steps of a side may be this much less exact than the other's: those in lower precision are a thousand times
@@ -323,18 +322,6 @@ def _joined(result: StageResult, part: StageResult, steps: Steps) -> StageResult
         result.seconds[side] = result.seconds.get(side, 0.0) + seconds
     result.verdict = part.verdict if alone else overall([result.verdict, part.verdict])
     result.method = result.method or "train_step, as it is"
-    if result.verdict == DIVERGED and (result.divergence is None or _knows_more(part.divergence, result.divergence)):
+    if result.divergence is None and result.verdict == DIVERGED:
         result.divergence = part.divergence
     return result
-
-
-def _knows_more(own: Divergence | None, known: Divergence) -> bool:
-    """Whether the own steps name the expression behind a wrong buffer.
-
-    Of a buffer that a layer of the user's writes, the stage knows no more than where the layer was constructed.
-    """
-    record = None if known.pair is None else known.pair.candidate
-    if own is None or own.rule != tracing_back.RULE or record is None or record.role != "buffer":
-        return False
-    is_own_layer = known.candidate is not None and not known.candidate.op
-    return is_own_layer and not known.rule
