@@ -8,13 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paralign.catalogue.entries import Entry, Scope
-from paralign.catalogue.lookup import entries_of
-from paralign.model import DIVERGED, Finding, SourceLine
+from paralign.catalogue.lookup import entries_of, entry_of
+from paralign.model import DIVERGED, Finding, SourceLine, argument_differences
 from paralign.port.inventory import Row, Status
 from paralign.port.scanning import scan
 
 if TYPE_CHECKING:
     from paralign.model import CheckResult, Divergence, Point
+
+#: the stage whose pass is in eval mode
+FORWARD = "forward"
+
+#: what layers keep in training, as examples of the catalogue read it
+_KEPT = ("running_mean", "running_var")
 
 #: findings that one divergence is given: further ones would hide the first
 _MOST = 2
@@ -30,19 +36,41 @@ def add(result: CheckResult) -> None:
     for stage in result.stages:
         known = any(finding.proven for finding in stage.findings) or (stage.divergence is not None and stage.divergence.axis is not None)
         if stage.verdict == DIVERGED and stage.divergence is not None and not known:
-            stage.findings += hints(stage.divergence)
+            found = hints(stage.divergence)
+            stage.findings += [hint for hint in found if not (stage.name == FORWARD and _is_of_training(hint))]
 
 
 def hints(divergence: Divergence) -> list[Finding]:
     """Pairs of calls, one on each side's line, that the catalogue knows to differ."""
     reference, candidate = _rows(divergence.reference), _rows(divergence.candidate)
+    parted = _parted(divergence)
     known = [entry for row in reference for entry in entries_of(row.name) if entry.scope is Scope.CALL]
     suspected = [note.entry for row in candidate for note in row.notes if note.entry]
-    found = [_finding(entry) for entry in known if entry.id in suspected]
-    if not found:
+    found = [_finding(entry) for entry in known if entry.id in suspected and (not parted or parted & set(_words(entry.when)))]
+    if not found and not parted:
         found = [_composition(row) for row in reference if row.status is Status.MISSING and not _is_followed(row, divergence.candidate)]
     unique = {finding.rule: finding for finding in found}
     return list(unique.values())[:_MOST]
+
+
+def _parted(divergence: Divergence) -> set[str]:
+    """Names of arguments that are seen to differ: another one explains nothing then."""
+    ends = (divergence.reference, divergence.candidate)
+    if divergence.what != "different" or None in ends:
+        return set()
+    reference, candidate = ({} if point is None else point.arguments for point in ends)
+    return {difference.name for difference in argument_differences(reference, candidate)}
+
+
+def _words(condition: str) -> list[str]:
+    """The names in a condition on arguments."""
+    return re.findall(r"\w+", condition)
+
+
+def _is_of_training(hint: Finding) -> bool:
+    """Whether a difference shows only in what layers keep in training."""
+    entry = entry_of(hint.rule.partition("/")[2])
+    return entry is not None and any(kept in entry.example.reference for kept in _KEPT)
 
 
 def _finding(entry: Entry) -> Finding:

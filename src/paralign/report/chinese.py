@@ -122,6 +122,7 @@ CHINESE: dict[str, str] = {
     "a parameter, buffer or constant that goes into {op} is none of the reference's": "进入 {op} 的某个参数、缓冲区或常量在参考中不存在",
     "computed in other steps than the reference's": "计算步骤与参考不同",
     "; {more}": "；{more}",
+    "; {name}={own} here, {due} in the reference": "；这里 {name}={own}，参考为 {due}",
     "; {own} here, {due} in the reference": "；这里为 {own}，参考为 {due}",
     "something": "某一步",
     "it differs": "结果不同",

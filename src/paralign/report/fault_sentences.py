@@ -5,6 +5,14 @@ It is the same on the terminal, on the page and elsewhere.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from paralign.model import argument_differences
+from paralign.report.language import say
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 #: kind of a fault -> what to say of its operation; other kinds say it in their first note
 SENTENCES = {
     "different": "{op}: right inputs, another result",
@@ -15,6 +23,9 @@ SENTENCES = {
     "given": "a parameter, buffer or constant that goes into {op} is none of the reference's",
     "region": "computed in other steps than the reference's",
 }
+
+#: arguments that a sentence names
+_NAMED = 2
 
 #: what belongs to the name of a framework's operation and tells a porter nothing
 _DIALECT = frozenset({"aten", "prims", "default", "Tensor", "Scalar", "dim", "int", "float", "self", "_C_ops"})
@@ -38,3 +49,14 @@ def operation(module: str, called: str) -> str:
     if module and kind:
         return f"{module} ({kind})"
     return module or kind
+
+
+def parted(kind: str, reference: Mapping[str, Any] | None, candidate: Mapping[str, Any] | None) -> str:
+    """Arguments that differ between two operations of one kind, as a part of a sentence.
+
+    '' where none is known to.
+    """
+    if kind != "different" or reference is None or candidate is None:
+        return ""
+    found = argument_differences(reference, candidate)[:_NAMED]
+    return "".join(say("; {name}={own} here, {due} in the reference", name=name, own=repr(own), due=repr(due)) for name, own, due in found)

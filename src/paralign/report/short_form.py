@@ -14,7 +14,7 @@ from rich.text import Text
 from paralign.errors import one_line
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED
 from paralign.report import language, text
-from paralign.report.fault_sentences import SENTENCES, operation
+from paralign.report.fault_sentences import SENTENCES, operation, parted
 from paralign.report.findings import changed_lines, words
 from paralign.report.language import say
 from paralign.report.text import STYLE, conclusion, figure, measured, pair_line, relative, shortened, table
@@ -232,7 +232,9 @@ def _of_kind(fault: Divergence) -> str:
         step = _operation(fault.reference) if fault.reference is not None else say("something")
         said = say(template, op=_operation(first), step=step)
     told = fault.value is not None and fault.value.reference is not None
-    if fault.relation and not told:
+    differing = parted(fault.what, *(None if point is None else point.arguments for point in (fault.reference, fault.candidate)))
+    said += differing
+    if fault.relation and not told and not differing:
         said += say("; {more}", more=say(fault.relation))
     if fault.value is not None and fault.value.reference is not None:
         said += say("; {own} here, {due} in the reference", own=repr(fault.value.candidate), due=repr(fault.value.reference))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from paralign.capture.bounds import Limit, near, open_regular
 from paralign.errors import CaptureFormatError, UsageError, one_line, shortened
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, SCHEMA, UNDERPOWERED, Coverage, Finding, SourceLine
-from paralign.report.fault_sentences import SENTENCES, operation
+from paralign.report.fault_sentences import SENTENCES, operation, parted
 from paralign.report.findings import changed_lines, words
 from paralign.report.language import say, speaking
 from paralign.report.text import figure, looked_at, message
@@ -370,7 +370,8 @@ def _said(fault: Fault) -> str:
     if said is None:
         return fault.notes[0] if fault.notes else say("right inputs and another result")
     told = say(said, op=own or step or say("the model itself"), step=step or say("something"))
-    return told + (say("; {more}", more=fault.relation) if fault.relation else "")
+    differing = parted(fault.kind, *(None if place is None else place.arguments for place in (fault.reference, fault.candidate)))
+    return told + (differing or (say("; {more}", more=fault.relation) if fault.relation else ""))
 
 
 def _of_pairs(stage: StageTold) -> str:

@@ -1,0 +1,63 @@
+"""Arguments that the two operations at a guilty point have in common, with other values."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, NamedTuple
+
+#: names of a framework's kernels -> one name for both
+_CALLED = {
+    "eps": "epsilon",
+    "keepdim": "keep_dim",
+    "padding": "paddings",
+    "stride": "strides",
+    "dilation": "dilations",
+    "kernel_size": "ksize",
+}
+
+#: what is counted from another end, from another convention, or by the mode of the pass
+_LEFT_OUT = frozenset({"axis", "dim", "momentum", "training", "is_test"})
+
+#: relative distance up to which two numbers are one: an argument may be kept in float32
+_ONE = 1e-6
+
+
+class ArgumentDifference(NamedTuple):
+    """An argument by the candidate's name, its value there and in the reference."""
+
+    name: str
+    candidate: Any
+    reference: Any
+
+
+def argument_differences(reference: Mapping[str, Any], candidate: Mapping[str, Any]) -> List[ArgumentDifference]:
+    """Find arguments of one meaning that have other values on the two sides.
+
+    >>> argument_differences({"eps": 0.001, "momentum": 0.01}, {"epsilon": 1e-05, "momentum": 0.99})
+    [ArgumentDifference(name='epsilon', candidate=1e-05, reference=0.001)]
+    """
+    due: Dict[str, Any] = {_CALLED.get(name, name): value for name, value in reference.items() if name not in _LEFT_OUT}
+    found = []
+    for name, value in candidate.items():
+        common = _CALLED.get(name, name)
+        if name not in _LEFT_OUT and common in due and _is_other(value, due[common]):
+            found.append(ArgumentDifference(name, value, due[common]))
+    return found
+
+
+def _is_other(one: Any, other: Any) -> bool:
+    """Whether two arguments differ in what they say; a number and a list of it alone do not."""
+    ends = [list(value) if isinstance(value, (list, tuple)) else [value] for value in (one, other)]
+    longest = max(map(len, ends))
+    spread = [end * longest if len(end) == 1 else end for end in ends]
+    if len(spread[0]) != len(spread[1]):
+        return False  # written in another way: padding of one number a side and of two
+    return any(_differ(first, second) for first, second in zip(*spread))
+
+
+def _differ(one: Any, other: Any) -> bool:
+    kinds = {bool if isinstance(value, bool) else float if isinstance(value, (int, float)) else type(value) for value in (one, other)}
+    if len(kinds) > 1 or not kinds <= {bool, float, str}:
+        return False
+    if kinds == {float}:
+        return bool(abs(one - other) > _ONE * max(abs(one), abs(other)))
+    return bool(one != other)
