@@ -36,6 +36,10 @@ ALIGN = (
     "Two recorded runs read, every value of the candidate judged by content, suspects found: the same values; values that differ by a "
     "thousandth after the first operation; values that have nothing in common after it; further steps in between."
 )
+DIVERGED = (
+    "`paralign check … weights forward` of ResNet-50 in PyTorch and Paddle, batch of 8, with a fault in the third stage: all but start-up, "
+    "in plain forwards of the slower side, measured before and after it. The aim is 12."
+)
 TRAINING = (
     "What `TrainLog` adds to a step of 10 ms, beside the same loop without it; the schedule of 300 epochs, step by step on both "
     "sides; ResNet-50 built under 30 seeds on both sides for the stage `init`."
@@ -45,6 +49,7 @@ PARTS = {
     "convert.py": ("Converting a checkpoint", CONVERT),
     "capture.py": ("Watching a model", CAPTURE),
     "observe.py": ("Watching every operation", OBSERVE),
+    "diverged.py": ("A check that diverges", DIVERGED),
     "align.py": ("Aligning two runs", ALIGN),
     "demo.py": ("The demo, stage by stage", DEMO),
     "training.py": ("Logs, schedules and initialisations", TRAINING),
@@ -57,6 +62,7 @@ QUICK = {
     "convert.py": ["--gb", "1"],
     "capture.py": ["--repeats", "3"],
     "observe.py": ["--repeats", "3", "--batches", "8"],
+    "diverged.py": ["--repeats", "3"],
 }
 
 

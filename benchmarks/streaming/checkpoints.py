@@ -2,8 +2,8 @@
 
     python benchmarks/streaming/checkpoints.py FOLDER [--faults swap,stale] [--dtype bfloat16]
 
-The sizes are those of the environment: WIDTH, HEADS, INNER, LAYERS, WORDS. ``swap``: gate and up of block 5 exchanged; ``stale``: the
-fourth shard is of an earlier state.
+The sizes are those of the environment: WIDTH, HEADS, INNER, LAYERS, WORDS. ``swap``: gate and up of block 5 (``swap=25``: of block 25)
+exchanged; ``stale``: the fourth shard is of an earlier state.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def is_linear(name):
 def held(name, side, faults, dtype, shape):
     """A tensor as one side's checkpoint has it: Paddle keeps matrices of linear layers the other way round."""
     source = name
-    if side == "candidate" and "swap" in faults and name.startswith(f"layers.{SWAPPED}.mlp."):
+    swapped = next((int(fault.partition("=")[2] or SWAPPED) for fault in faults if fault.startswith("swap")), None)
+    if side == "candidate" and swapped is not None and name.startswith(f"layers.{swapped}.mlp."):
         part = name.split(".")[3]
         source = name.replace(part, EXCHANGED.get(part, part))
     array = values(source, shape)

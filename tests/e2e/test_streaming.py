@@ -11,8 +11,10 @@ import pytest
 from paralign.api import check_project
 from paralign.capture.safetensors import write
 from paralign.cli import main
-from paralign.dtypes import Typed
-from paralign.errors import UsageError
+from paralign.dtypes import Typed, narrow
+from paralign.errors import CaptureFormatError, UsageError
+from paralign.formats import Entry, Outgoing
+from paralign.formats import write as write_checkpoint
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED
 from paralign.worker import blockwise
 
@@ -180,3 +182,154 @@ def test_a_table_that_the_model_hands_to_its_blocks_is_compared_too(tmp_path):
     assert [pair.key for pair in weights.wrong] == ["the model without its blocks: built table"]
     assert any("the candidate names no checkpoint" in note for note in weights.notes)
     assert [(c.what, c.compared, c.total) for c in forward.coverage if "run" in c.what] == [("blocks run", 1, 3)]
+
+
+WORDS = """
+import torch
+from torch import nn
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.fc = nn.LayerNorm(16), nn.Linear(16, 16)
+
+    def forward(self, x):
+        return x + self.fc(self.norm(x)).{act}()
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.layers = nn.Embedding(12, 16), nn.ModuleList(Block() for _ in range(4))
+        self.head = nn.Linear(16, 12)
+
+    def forward(self, x):
+        x = self.words(x)
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x)
+
+def build_model():
+    return Net().to(torch.{dtype})
+"""
+
+SHAPES = {
+    "words.weight": (12, 16),
+    **{f"layers.{n}.{name}": shape for n in range(4) for name, shape in
+       {"norm.weight": (16,), "norm.bias": (16,), "fc.weight": (16, 16), "fc.bias": (16,)}.items()},
+    "head.weight": (12, 16), "head.bias": (12,),
+}  # fmt: skip
+
+SETTINGS = """stages = ["weights", "forward"]
+[model]
+streaming = true
+sample = 1
+jobs = {jobs}
+free_running = {free}
+[reference]
+framework = "torch"
+checkpoint = "{reference}"
+[candidate]
+framework = "torch"
+checkpoint = "{candidate}"
+[inputs]
+shape = [2, 9]
+dtype = "int64"
+low = 0
+high = 12
+"""
+
+
+def words(folder, *, jobs=1, free="true", reference="reference.pdparams", candidate="candidate.safetensors", dtype="float32", spoilt=""):
+    """A model of words in PyTorch on both sides, its checkpoints in two formats; ``spoilt`` is another tensor in the candidate's."""
+    for side in ("reference", "candidate"):
+        (folder / f"{side}.py").write_text(WORDS.format(act="relu", dtype=dtype))
+    for path in (reference, candidate):
+        random = np.random.default_rng(0)
+        items = []
+        for name, shape in SHAPES.items():
+            drawn = random.standard_normal(shape).astype(np.float32)
+            value = narrow(drawn * np.float32(1.25) if name == spoilt and path == candidate else drawn, dtype)
+            items.append(Outgoing(name, Entry(dtype, shape), lambda value=value: value))
+        write_checkpoint(folder / path, items)
+    text = SETTINGS.format(jobs=jobs, free=free, reference=reference, candidate=candidate)
+    (folder / "paralign.toml").write_text(text)
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_both_sides_run_freely_from_checkpoints_of_any_format(tmp_path):
+    """Two units at a time; the reference's weights lie in a .pdparams, the candidate's in a zip of PyTorch."""
+    words(tmp_path, jobs=2, candidate="candidate.pth")
+    result, folder = check_project(tmp_path)
+    assert result.verdict == ALIGNED, [(stage.verdict, stage.failure, stage.notes) for stage in result.stages]
+    forward = result["forward"]
+    free = next(pair for pair in forward.pairs if pair.key == "free running: output")
+    assert free.judged
+    assert free.error < 1e-12
+    notes = " ".join(forward.notes)
+    assert "the largest value is the same in 18 of 18 rows (the 5 largest in 18)" in notes
+    assert "block 0: an error of its outputs above" in notes
+    assert not list(folder.rglob("unit.json"))  # the check is whole
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_weights_of_a_block_that_was_not_run_show_in_the_free_run(tmp_path):
+    """Of bfloat16: the block is right on the reference's inputs and weights, the model with its own is not."""
+    words(tmp_path, dtype="bfloat16", spoilt="layers.3.fc.weight")
+    settings = (tmp_path / "paralign.toml").read_text().replace("sample = 1", "sample = 0")
+    (tmp_path / "paralign.toml").write_text(settings)
+    result, _ = check_project(tmp_path)
+    weights, forward = result.stages
+    assert (weights.verdict, forward.verdict) == (DIVERGED, DIVERGED)
+    assert [pair.key for pair in weights.wrong] == ["stored layers.3.fc.weight"]
+    assert [pair.key for pair in forward.wrong] == ["free running: output"]
+    least = [float(note.split("above ")[1].split(",")[0]) for note in forward.notes if note.startswith("block 0: an error of its outputs")]
+    assert 1e-4 < least[0] < 1e-1  # as coarse as bfloat16
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_a_check_that_was_cut_short_goes_on_with_the_units_that_are_left(tmp_path):
+    words(tmp_path, free="false")
+    settings = (tmp_path / "paralign.toml").read_text().replace("sample = 1", "sample = 2")
+    (tmp_path / "paralign.toml").write_text(settings)
+    done = []
+
+    def interrupt(step):
+        done.append(step)
+        if step.startswith("block") and sum(each.startswith("block") for each in done) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        check_project(tmp_path, progress=interrupt)
+    assert len(list((tmp_path / "result" / "units").glob("*/unit.json"))) == 3
+    result, _ = check_project(tmp_path)
+    assert result.verdict == ALIGNED
+    reused = [line for line in result.preflight if line.startswith("not run again")]
+    assert len(reused) == 1
+    assert "the model without its blocks, block 0, " in reused[0]
+    assert result["forward"].coverage[0].compared == 3
+    assert {pair.key for pair in result["forward"].pairs} >= {"block 0: output", "the model without its blocks: output"}
+    again, _ = check_project(tmp_path)
+    assert not any(line.startswith("not run again") for line in again.preflight)
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [("jobs = 0", "'jobs' must be above 0"), ("free_running = true", "a side runs freely with its own weights")],
+)
+def test_settings_of_streaming_that_cannot_be_are_refused(tmp_path, model, told):
+    for side in ("reference", "candidate"):
+        (tmp_path / f"{side}.py").write_text("def build_model():\n    return lambda x: x\n")
+    text = f'[model]\nstreaming = true\n{model}\n[reference]\nframework = "numpy"\n[candidate]\nframework = "numpy"\n'
+    (tmp_path / "paralign.toml").write_text(text)
+    with pytest.raises(UsageError, match=told):
+        check_project(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"tensors": {"a": {"dtype": "float32", "shape": [2], "parts": [["x", 0, 4]]}}}'])
+def test_a_file_of_ranges_that_is_none_is_refused(tmp_path, content):
+    (tmp_path / "a-ranges.json").write_text(content)
+    with pytest.raises(CaptureFormatError, match="no file of ranges"):
+        blockwise.Shards(str(tmp_path / "a-ranges.json"))

@@ -340,7 +340,7 @@ SAME = frozenset(
     {
         *("paralign mcp FOLDER", "paralign check DIR STAGE", "paralign log convert {} --to jsonl --out {}"),
         *("pip install 'paralign[mcp]'", "pip install --upgrade 'paralign[mcp]'", 'pip install "paralign[train]"'),
-        *("pip install 'paralign[plot]'", "pip install 'paralign[remote]'", "pip install jinja2"),
+        *("pip install 'paralign[plot]'", "pip install 'paralign[remote]'", "pip install 'paralign[ray]'", "pip install jinja2"),
         *("--sizes 2,5", "--model package.module:Class", "{}FOLDER", "{} is {}", "paralign://report/", "paralign capture"),
         *('check(..., rules="rules.toml")', "check(Side(model=...), Side(model=...), inputs=...)"),
         'assert_aligned(Side(model=...), Side(model=...), inputs=...), or assert_aligned("ports/mobilenet")',

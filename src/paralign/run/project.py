@@ -46,7 +46,7 @@ _TENSOR = {
     "source": str,
 }
 _TABLES: dict[str, dict[str, Any]] = {
-    "model": {"streaming": bool, "blocks": str, "sample": int},
+    "model": {"streaming": bool, "blocks": str, "sample": int, "jobs": int, "free_running": bool},
     "reference": _SIDE,
     "candidate": _SIDE,
     "data": {"split": str, "splits": list, "samples": int, "batches": int, "most": int, "limit": int, "manifest": (str, dict)},
@@ -87,14 +87,17 @@ class SideSettings:
 
 @dataclass(frozen=True)
 class Streaming:
-    """``[model]``: whether the model runs block by block, which list has its blocks.
+    """``[model]``: whether the model runs block by block, and which list has its blocks.
 
-    And how many more than one of each kind are run.
+    ``sample``: how many more than one of each kind are run. ``jobs``: units that are checked at a time. ``free_running``: run each side
+    through all of its blocks with its own weights, too.
     """
 
     streaming: bool = False
     blocks: str = ""
     sample: int = 2
+    jobs: int = 1
+    free_running: bool = False
 
 
 @dataclass
@@ -222,6 +225,11 @@ def _streaming(table: dict[str, Any], path: Path) -> Streaming:
     found = Streaming(**table.get("model", {}))
     if found.sample < 0:
         raise UsageError("'sample' must not be negative", where=f"{path}: [model]")
+    if found.jobs < 1:
+        raise UsageError("'jobs' must be above 0", where=f"{path}: [model]")
+    if found.free_running and "checkpoint" not in table["candidate"]:
+        hint = "name the candidate's checkpoint, or leave out free_running"
+        raise UsageError("a side runs freely with its own weights", where=f"{path}: [model] free_running", hint=hint)
     for name in ("reference", "candidate"):
         if "checkpoint" in table[name] and not found.streaming:
             raise UsageError(

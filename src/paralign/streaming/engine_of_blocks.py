@@ -3,36 +3,40 @@
 The reference runs block by block, each block's weights read from its checkpoint and let go. What the chosen blocks were called with is what
 both sides are given (teacher forcing): a fault of one block does not hide those behind it. Each chosen block, and the shell that is left
 without blocks, goes through the ordinary stages ``weights`` and ``forward``. All other blocks are of a kind that was judged; their weights
-are compared where they lie.
+are compared where they lie. Where it is asked for, each side also runs freely: through all of its blocks, with its own weights.
 """
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paralign.align import leaves
-from paralign.checking import failed, given_tensors, recorder, run_stages, sides
+from paralign.capture import Capture
+from paralign.checking import failed, recorder
 from paralign.comparison import compare_pair
 from paralign.errors import UsageError, WorkerFailed
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, CheckResult, Coverage, StageResult, overall
 from paralign.run import inputs as tensors
-from paralign.stages.common.judging import ROUNDING, Noises, settle
+from paralign.run.recorder import both
+from paralign.stages.common.judging import AGAINST, FLOAT64, PARTLY, PERTURBATION, ROUNDING, Noises, settle
+from paralign.streaming import free_running, kept_unit, ranges
 from paralign.streaming.stored_weights import Kept, compare_stored
+from paralign.streaming.unit import SIDES, STAGES, Outcome, Unit, Units, check_all
 from paralign.worker.blockwise import SHELL
-from paralign.worker.protocol import Stream, Streamed
+from paralign.worker.protocol import FreeRun, Stream, Streamed
 from paralign.worker.trees import rebuild
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
-    from paralign.capture import Capture
     from paralign.run.project import Project
+    from paralign.run.recorder import Recorder
 
-#: what is run of each unit
-STAGES = ["weights", "forward"]
+#: how a unit is judged -> up to which error ÷ noise
+LIMITS = {method.name: method.limit for method in (FLOAT64, PARTLY, AGAINST, PERTURBATION)}
 
 #: what is said of the other stages
 OTHER = "a model that is streamed is judged by its weights and its forward pass"
@@ -40,13 +44,14 @@ OTHER = "a model that is streamed is judged by its weights and its forward pass"
 
 @dataclass
 class _Check:
-    """One check under way."""
+    """One check under way; ``readable``: each side's checkpoint, as its worker can read it."""
 
     project: Project
     folder: Path
     fresh: bool
     lock: Path
     progress: Callable[[str], None]
+    readable: dict[str, Path]
     weights: StageResult = field(default_factory=lambda: StageResult("weights", method="exact, block by block"))
     forward: StageResult = field(default_factory=lambda: StageResult("forward", method="block by block, on the reference's inputs"))
     result: CheckResult = field(default_factory=CheckResult)
@@ -79,7 +84,7 @@ def check(
             where=str(project.path),
             hint='set checkpoint = "model.safetensors.index.json" in [reference]',
         )
-    run = _Check(project, folder, fresh, lock, progress)
+    run = _Check(project, folder, fresh, lock, progress, _readable(project, folder))
     run.result.stages = [run.weights, run.forward]
     try:
         _units(run)
@@ -89,10 +94,20 @@ def check(
     return run.result, run.used
 
 
+def _readable(project: Project, folder: Path) -> dict[str, Path]:
+    """Each side's checkpoint as its worker can read it; the candidate's where it runs freely."""
+    found = {}
+    for name in SIDES if project.streaming.free_running else SIDES[:1]:
+        checkpoint = getattr(project, name).checkpoint
+        if checkpoint is not None:
+            found[name] = ranges.readable(checkpoint, folder / "units", name)
+    return found
+
+
 def _units(run: _Check) -> None:
     """Choose blocks, record their inputs, check each unit, compare the checkpoints."""
     run.progress("the blocks of both sides")
-    known = [_stream(run, side, []) for side in ("reference", "candidate")]
+    known = [_stream(run, side, []) for side in SIDES]
     told = [Stream.answer(capture) for capture in known]
     if len(told[0].blocks) != len(told[1].blocks):
         counts = " and ".join(f"{len(each.blocks)} ({each.blocks[0].rpartition('.')[0]})" for each in told)
@@ -105,20 +120,68 @@ def _units(run: _Check) -> None:
     run.progress(f"the reference up to block {max(chosen)}, block by block")
     given = _stream(run, "reference", chosen)
     _compare_arguments(run, given, told, chosen)
-    _check_unit(run, (SHELL, SHELL), None, "the model without its blocks")
-    for number in chosen:
-        values = _inputs(run, given, number)
-        _check_unit(run, (told[0].blocks[number], told[1].blocks[number]), values, f"block {number}")
+    shell = Unit((SHELL, SHELL), "the model without its blocks", _given(run))
+    blocks = [Unit((told[0].blocks[number], told[1].blocks[number]), f"block {number}", _inputs(run, given, number)) for number in chosen]
+    units = _check_units(run, [shell, *blocks])
+    _extend_plans(run, told, kinds, chosen)
+    _compare_weights(run, len(kinds))
+    _tell_coverage(run, kinds, chosen)
+    _run_freely(run)
+    _conclude(run)
+    for unit in (shell, *blocks):  # the check is whole: the next one does all of it again
+        kept_unit.forget(units.folder_of(unit))
+
+
+def _check_units(run: _Check, wanted: list[Unit]) -> Units:
+    """Check units, some at a time, and add what they came to in their order."""
+    narrowed = replace(run.project, reference=replace(run.project.reference, checkpoint=run.readable["reference"]))
+    units = Units(narrowed, run.folder, fresh=run.fresh, lock=run.lock)
+    outcomes = check_all(units, wanted, run.project.streaming.jobs, run.progress)
+    for unit, outcome in zip(wanted, outcomes, strict=True):
+        _take(run, unit, outcome)
+    reused = [unit.title for unit, outcome in zip(wanted, outcomes, strict=True) if outcome.reused]
+    if reused:
+        run.result.preflight.append(f"not run again, as a check that was cut short had done them: {', '.join(reused)} (--fresh runs them)")
+    return units
+
+
+def _extend_plans(run: _Check, told: list[Streamed], kinds: list[int], chosen: list[int]) -> None:
+    """Take the layouts that a kind's judged block has proven for all blocks of the kind."""
     for number, kind in enumerate(kinds):
         judged = next(other for other in chosen if kinds[other] == kind)
         kept = run.plans.get(told[0].blocks[judged])
         if kept is not None:
             run.plans[told[0].blocks[number]] = replace(kept, prefixes=(f"{told[0].blocks[number]}.", f"{told[1].blocks[number]}."))
-    _compare_weights(run, len(kinds))
+
+
+def _tell_coverage(run: _Check, kinds: list[int], chosen: list[int]) -> None:
     run.forward.coverage.append(Coverage("blocks run", len(chosen), len(kinds)))
     run.forward.notes.append(f"{len(set(kinds))} kinds of blocks; run on the reference's inputs: {', '.join(map(str, chosen))} (from 0)")
-    run.forward.notes.append("the candidate's own way through all blocks, one after the other, was not run")
-    _conclude(run)
+    if not run.project.streaming.free_running:
+        run.forward.notes.append("the candidate's own way through all blocks, one after the other, was not run")
+
+
+def _run_freely(run: _Check) -> None:
+    """Each side through all of its blocks, with its own weights."""
+    if not run.project.streaming.free_running:
+        return
+    run.progress("both sides through all blocks, freely")
+    recorders = {side: _recorder(run, side) for side in SIDES}
+    values = {"inputs": _given(run)}
+
+    def record(side: str) -> Capture:
+        order = FreeRun(run.project.streaming.blocks, str(run.readable[side]))
+        return recorders[side].record("free-running", order, values)
+
+    try:
+        captures = both(lambda: record("reference"), lambda: record("candidate"))
+    finally:
+        for worker in recorders.values():
+            run.used.update(worker.depended_on)
+            worker.close()
+    pairs, notes = free_running.judge(*captures, run.project.settings.tolerance_of("forward"))
+    run.forward.pairs += pairs
+    run.forward.notes += notes
 
 
 def choose(kinds: list[int], sample: int, seed: int) -> list[int]:
@@ -136,12 +199,15 @@ def choose(kinds: list[int], sample: int, seed: int) -> list[int]:
     return sorted(first | set(random.Random(seed).sample(rest, min(sample, len(rest)))))  # noqa: S311 - a sample, no secret
 
 
+def _recorder(run: _Check, side: str) -> Recorder:
+    return recorder(run.project, side, getattr(run.project, side), run.folder, reuse=not run.fresh and side == SIDES[0], lock=run.lock)
+
+
 def _stream(run: _Check, side: str, record: list[int]) -> Capture:
     """What a side's blocks are, and what the chosen are called with."""
-    settings = getattr(run.project, side)
-    worker = recorder(run.project, side, settings, run.folder, reuse=not run.fresh, lock=run.lock)
+    worker = _recorder(run, side)
     try:
-        order = Stream(run.project.streaming.blocks, record, str(settings.checkpoint) if record and side == "reference" else "")
+        order = Stream(run.project.streaming.blocks, record, str(run.readable[side]) if record and side == "reference" else "")
         values = {}
         if record:
             values["inputs"] = _given(run)
@@ -168,30 +234,25 @@ def _inputs(run: _Check, given: Capture, number: int) -> Capture:
     return tensors.save(run.folder / "captures" / f"inputs-{number}", "inputs", tree)
 
 
-def _check_unit(run: _Check, units: tuple[str, str], inputs: Capture | None, title: str) -> None:
-    """The stages of one unit, in processes of its own, added to the whole."""
-    run.progress(title)
-    project, name = run.project, units[0]
-    narrowed = replace(
-        project,
-        reference=replace(project.reference, unit=units[0], blocks=project.streaming.blocks),
-        candidate=replace(project.candidate, unit=units[1], blocks=project.streaming.blocks, checkpoint=None),
-    )
-    folder = run.folder / "units" / name
-    for inner in ("workers", "captures"):
-        (folder / inner).mkdir(parents=True, exist_ok=True)
-    with sides(narrowed, folder, fresh=run.fresh, lock=run.lock) as context:
-        taken = (lambda: (inputs, None)) if inputs is not None else (lambda: given_tensors(narrowed, context, folder))
-        found = run_stages(context, STAGES, lambda _: None, taken, None)
-        if context.plan is not None and "weights" in context.artifacts:
-            prefixes = ("", "") if name == SHELL else (f"{units[0]}.", f"{units[1]}.")
-            run.plans[name] = Kept(context.plan, prefixes, context.artifacts["weights"][1])
-        for files in context.used.values():
-            run.used.update(files)
+def _take(run: _Check, unit: Unit, outcome: Outcome) -> None:
+    """Add what one unit came to."""
+    if outcome.plan is not None:
+        run.plans[unit.paths[0]] = Kept(outcome.plan, unit.prefixes, Capture.open(Path(outcome.state)))
+    run.used.update(outcome.used)
     if not run.result.preflight:
-        run.result.preflight, run.result.reference, run.result.candidate = found.preflight, found.reference, found.candidate
-    for stage, whole in zip(found.stages, (run.weights, run.forward), strict=True):
-        add(whole, stage, title)
+        run.result.preflight, run.result.reference, run.result.candidate = outcome.preflight, outcome.reference, outcome.candidate
+    for stage, whole in zip(outcome.stages, (run.weights, run.forward), strict=True):
+        add(whole, stage, unit.title)
+    smallest = _smallest(outcome.stages[-1], run.project.settings.tolerance_of("forward").ratio)
+    if smallest is not None:
+        run.forward.notes.append(f"{unit.title}: an error of its outputs above {smallest:.1e}, relative, would have diverged")
+
+
+def _smallest(stage: StageResult, ratio: float | None) -> float | None:
+    """The smallest relative error of an output that would have diverged; None if unknown."""
+    limit = ratio if ratio is not None else LIMITS.get(stage.method)
+    noises = [pair.noise.value for pair in stage.pairs if pair.judged and pair.noise is not None and pair.granted is None]
+    return limit * max(noises) if limit is not None and noises else None
 
 
 def add(whole: StageResult, stage: StageResult, title: str) -> None:

@@ -23,8 +23,10 @@ from paralign.adapters.finding import load
 from paralign.capture.bounds import Limit, open_regular
 from paralign.capture.safetensors import TensorFile
 from paralign.errors import CaptureFormatError, UsageError
-from paralign.worker.protocol import Stream, Streamed
-from paralign.worker.session import NATIVE
+from paralign.worker.forward import attempt_run
+from paralign.worker.protocol import FreeRun, Ran, Stream, Streamed
+from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.stored_ranges import SUFFIX, Place, read_places, read_tensor
 
 if TYPE_CHECKING:
     from paralign.adapters.base import Adapter
@@ -52,7 +54,7 @@ class Shards:
     """Tensors of a safetensors file or of a set of shards, each read where it lies.
 
     Args:
-        path: a file, an index (``*.index.json``), or the folder of either.
+        path: a file, an index (``*.index.json``), or the folder of either; or a file of ranges (``*-ranges.json``).
 
     Raises:
         UsageError: it is none of these.
@@ -61,8 +63,12 @@ class Shards:
     def __init__(self, path: str) -> None:
         self.path = _index_in(path) if os.path.isdir(path) else path
         self._where: Dict[str, str] = {}
+        self._places: Dict[str, Place] = {}
         folder = os.path.dirname(os.path.abspath(self.path))
-        if self.path.endswith(".json"):
+        if self.path.endswith(SUFFIX):
+            self._places = read_places(self.path)
+            self._where = dict.fromkeys(self._places, self.path)
+        elif self.path.endswith(".json"):
             for name, shard in _weight_map(self.path).items():
                 if os.path.basename(shard) != shard:
                     raise CaptureFormatError(
@@ -91,8 +97,12 @@ class Shards:
             if entry.persistent and entry.shared is None:
                 wanted[self._file_of(prefix + entry.name)].append(entry.name)
         for file, names in wanted.items():
-            shard = TensorFile(file)
-            values: Dict[str, Typed] = {name: shard.tensor(prefix + name) for name in names}
+            values: Dict[str, Typed]
+            if self._places:
+                values = {name: read_tensor(self._places[prefix + name]) for name in names}
+            else:
+                shard = TensorFile(file)
+                values = {name: shard.tensor(prefix + name) for name in names}
             adapter.load_state(module, values)
 
     def _file_of(self, name: str) -> str:
@@ -227,15 +237,7 @@ def streamed(session: "Session", writer: "CaptureWriter", options: Stream, value
         adapter.fill(held[number])
         shards.load(adapter, held[number], f"{blocks[number]}.")
         adapter.train(held[number], "eval")
-        result = held[number](*given, **named)
-        adapter.drop(held[number])
-        if not adapter.is_tensor(result):
-            raise UsageError(
-                f"block {number} returns a {type(result).__name__}, and streaming hands on one tensor",
-                where=blocks[number],
-                hint="have the block return its hidden states alone, or check a smaller model without streaming",
-            )
-        return result
+        return _handed_on(adapter, held[number], blocks[number], given, named)
 
     for number, path in enumerate(blocks):
         adapter.put(model, path, adapter.through(_bound(reached, number)))
@@ -247,6 +249,58 @@ def streamed(session: "Session", writer: "CaptureWriter", options: Stream, value
     with adapter.no_grad(), suppress(_Enough):
         session.call(session.tree(values["inputs"], "inputs", NATIVE), model)
     return answer
+
+
+def _handed_on(adapter: Any, block: Any, path: str, given: Tuple[Any, ...], named: Dict[str, Any]) -> Any:
+    """What a block makes; its weights are let go.
+
+    Raises:
+        UsageError: it is more than one tensor.
+    """
+    result = block(*given, **named)
+    adapter.drop(block)
+    if not adapter.is_tensor(result):
+        raise UsageError(
+            f"block {path} returns a {type(result).__name__}, and streaming hands on one tensor",
+            where=path,
+            hint="have the block return its hidden states alone, or check a smaller model without streaming",
+        )
+    return result
+
+
+def free_running(session: "Session", writer: "CaptureWriter", options: FreeRun, values: "Dict[str, Capture]") -> Ran:
+    """Run all blocks on what the side itself computes; record the model's outputs of each run."""
+    answer = Ran()
+    for run in options.runs:
+        attempt_run(answer, run, lambda run=run: _run_freely(session, writer, options, values["inputs"], run))  # type: ignore[misc] # bound
+    return answer
+
+
+def _run_freely(session: "Session", writer: "CaptureWriter", options: FreeRun, inputs: "Capture", run: str) -> None:
+    """One pass, of a model of its own: a layer whose weights were let go stays so in Paddle."""
+    adapter: Any = session.adapter
+    model, blocks = build(adapter, session.function("build_model"), options.blocks)
+    modules = dict(adapter.modules(model))
+    shards = Shards(options.checkpoint)
+
+    def prepared(module: Any, prefix: str) -> None:
+        adapter.fill(module)
+        shards.load(adapter, module, prefix)
+        if run == DOUBLE:
+            adapter.cast(module, DOUBLE)
+        adapter.train(module, "eval")
+
+    def reached(number: int, *given: Any, **named: Any) -> Any:
+        path = blocks[number]
+        prepared(modules[path], f"{path}.")
+        return _handed_on(adapter, modules[path], path, given, named)
+
+    for number, path in enumerate(blocks):
+        adapter.put(model, path, adapter.through(_bound(reached, number)))
+    prepared(model, "")
+    session.seed()
+    with adapter.no_grad():
+        session.save_tree(writer, "output", session.call(session.tree(inputs, "inputs", run), model), run=run)
 
 
 def _bound(act: Callable[..., Any], number: int) -> Callable[..., Any]:

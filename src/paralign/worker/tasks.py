@@ -94,6 +94,7 @@ TASKS: Dict[str, Act] = {
     "predicted": prediction.predicted,
     "single": single.single,
     "streamed": blockwise.streamed,
+    "free-running": blockwise.free_running,
     "memory": memory.memory,
     "loading": loading.loading,
 }

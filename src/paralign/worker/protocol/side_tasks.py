@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional
 
-from paralign.worker.protocol.task import Nothing, Raised, Task
+from paralign.worker.protocol.task import Nothing, Raised, Ran, Task
 
 
 @dataclass
@@ -150,3 +150,18 @@ class Stream(Task[Streamed], task="streamed"):
     blocks: str = ""
     record: List[int] = field(default_factory=list)
     checkpoint: str = ""
+
+
+@dataclass(frozen=True)
+class FreeRun(Task[Ran], task="free-running"):
+    """Run the model block by block on what it computes itself, and record its outputs.
+
+    Args:
+        blocks: path of the list of blocks, '' for the likeliest.
+        checkpoint: where weights are read from.
+        runs: ``native`` and ``float64``.
+    """
+
+    blocks: str = ""
+    checkpoint: str = ""
+    runs: List[str] = field(default_factory=lambda: ["native", "float64"])
