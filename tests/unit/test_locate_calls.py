@@ -312,12 +312,13 @@ def value(dtype, maker=None):
 
 
 def operation(kind, inputs, stack, **arguments):
-    return SimpleNamespace(kind=kind, inputs=inputs, stack=stack, arguments=arguments)
+    return SimpleNamespace(kind=kind, inputs=inputs, stack=stack, source=next(iter(stack), None), arguments=arguments)
 
 
 def shares(axis=-1, due=-1, *, masked=True):
     """Shares whose inputs are right as far as they are not masked, with another result."""
-    mask = value("bool", operation("logical_and", [], ("program.py:3",)))
+    made = operation("logical_and", [], ("program.py:3",))
+    mask = value("bool", operation("view", [value("bool", made)], ("program.py:7",)))  # as many as there are shares
     step = operation("where" if masked else "add", [mask, value("float64"), value("float64")], ("program.py:7",))
     own = operation("softmax", [value("float64", step)], ("program.py:8",), axis=axis)
     other = operation("softmax", [value("float64")], (), axis=due)
@@ -331,3 +332,29 @@ def test_a_mask_that_lets_through_too_much_is_named_where_it_is_made():
 def test_other_shares_are_named_themselves():
     assert choose._mask_behind(shares(axis=1)) is None, "along another axis"
     assert choose._mask_behind(shares(masked=False)) is None, "nothing is masked"
+
+
+# -- a factor that seems to be extra ------------------------------------------------------------------------------------------------
+
+
+def weighted(m, share, factor):
+    x = layer(m, m.input(), 0)
+    weight, x = m.tanh(layer(m, x, 1)), m.exp(m.tanh(layer(m, x, 2)))
+    if factor is None:
+        return layer(m, m.multiply(m.scale(weight, share), x), 3)
+    return layer(m, m.scale(m.multiply(weight, m.scale(x, factor)), share), 3)
+
+
+def test_a_factor_that_the_reference_has_too_is_not_confirmed_to_be_extra(tmp_path):
+    found = located(tmp_path, lambda m: weighted(m, 0.5, None), lambda m: weighted(m, 0.5, 0.5))
+    assert found
+    assert not any(each.confirmed for each in found if each.what == "extra")
+
+
+def test_a_factor_that_is_extra_is_confirmed(tmp_path):
+    def doubled(m, factor):
+        x = m.exp(m.tanh(layer(m, m.input(), 0)))
+        return layer(m, x if factor is None else m.scale(x, factor), 1)
+
+    found = located(tmp_path, lambda m: doubled(m, None), lambda m: doubled(m, 0.3))
+    assert [(each.what, each.confirmed) for each in found] == [("extra", True)]

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from tests.unit.test_provenance import line_of, record
 
+from paralign.locate.lines import number_lines
 from paralign.locate.provenance import samples, tracing_back
 from paralign.locate.provenance.value_graph import Seen
 
@@ -313,3 +314,34 @@ TWICE = """
 def test_statistics_of_the_rows_that_are_asked_for_are_named_where_they_are_taken(record):
     wrong = TWICE.replace("return fitted.ranks(asked),", "ranks = Grid(asked).ranks(asked)  # HERE\n        return ranks,")
     assert of_sample(record, TWICE, wrong, "0") == line_of(wrong)
+
+
+WAVES = """
+    import numpy as np
+
+    def waves(places):
+        angles = np.arange(places)[:, None] * 10.0 ** -np.arange(3)
+        return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+
+    def run():
+        one = waves(5)
+        across = np.broadcast_to(one[None], (5, 5, 6))
+        down = np.broadcast_to(one[:, None], (5, 5, 6))
+        return np.concatenate([across, down], axis=-1)  # HERE
+"""
+
+
+def test_parts_of_a_buffer_in_another_order_are_named_where_they_are_joined(record):
+    both = sides(record, WAVES, WAVES.replace("[across, down]", "[down, across]"))
+    for graph in (both.reference, both.candidate):
+        graph._roots["buffer:places"] = graph._roots[""]
+
+    class Held(SimpleNamespace):
+        __hash__ = object.__hash__
+
+    buffer = Held(maker=None, size=300, record=SimpleNamespace(role="buffer", name="places"))
+    cut = Held(maker=SimpleNamespace(kind="slice", inputs=[buffer]), size=60, record=SimpleNamespace(role="output", name=""))
+    taking = SimpleNamespace(inputs=[cut])
+    assert number_lines._of_buffer(both, taking, taking).expression.line == line_of(WAVES)
+    right = tracing_back.Sides(both.reference, both.reference)
+    assert number_lines._of_buffer(right, taking, taking) is None

@@ -9,6 +9,7 @@ from paralign.locate import other_axis
 from paralign.locate.gradients import line as gradient_lines
 from paralign.locate.gradients.gradient_faults import LEAST, Wrong
 from paralign.locate.gradients.gradient_faults import Fault as GradientFault
+from paralign.locate.lines import region as regions
 from paralign.locate.lines.choose import Fault, candidate_lines
 from paralign.locate.lines.kinds import Kind
 from paralign.locate.lines.number_lines import NUMBER_RULES, Numbers
@@ -18,6 +19,7 @@ from paralign.locate.provenance import blame_in_words, tracing_back
 from paralign.locate.runs import construction as built_at
 from paralign.locate.runs.counterparts import is_telling
 from paralign.locate.runs.judgement import FLOOR, Judgement
+from paralign.locate.runs.traverse import CONTEXT, way_to
 from paralign.locate.source.argument_names import named
 from paralign.model import Divergence, LineProposal, Point
 
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
 
 #: the id of the rule that chooses a line for a wrong gradient
 GRADIENT = "gradient-line"
+
+#: factors that tell nothing
+COMMON = frozenset({0.0, 1.0, -1.0})
 
 #: matches that are shown before a divergence
 CHAIN = 5
@@ -120,7 +125,7 @@ def divergence(guilt: Guilt, watched: Watched | None = None) -> Divergence:
         _point(judgement.candidate, operation, source, _further(fault, said, built, traced)),
         inputs_agree=fault.kind != Kind.GIVEN,
         last_agreeing=chain[-1] if chain else None,
-        confirmed=guilt.confirmed,
+        confirmed=guilt.confirmed and not _is_done_too(fault),
         what=fault.kind.value,
         rule=said[0].rule if said else "",
         proposals=[LineProposal(each.rule, each.answer) for each in said],
@@ -136,6 +141,24 @@ def divergence(guilt: Guilt, watched: Watched | None = None) -> Divergence:
         axis=other_axis.of_operations(judgement, fault.operation, fault.other),
         relation=_related(guilt),
     )
+
+
+def _is_done_too(fault: Fault) -> bool:
+    """Whether the reference takes a step that seems to be extra, on its way to the same value.
+
+    Then that value came to be the same without the step by something that is wrong before it.
+    """
+    if fault.kind is not Kind.EXTRA:
+        return False
+    operation = fault.operation
+    numbers = _taken(operation) - COMMON
+    way = way_to(fault.judgement, fault.guilt.trial.due, CONTEXT)
+    return any(step.kind == operation.kind and not numbers.isdisjoint(_taken(step)) for step in way)
+
+
+def _taken(operation: Operation) -> set[float]:
+    """The numbers that an operation takes, as arguments or as constants."""
+    return {*operation.numbers, *(number for value in operation.inputs for number in regions.constant(value))}
 
 
 def _further(fault: Fault, said: Sequence[Proposal[str]], built: tuple[str, ...], traced: Blamed | None) -> tuple[str, ...]:

@@ -208,8 +208,9 @@ def _mask_behind(fault: Fault) -> str | None:
     for value in operation.inputs:
         maker = computing(value.maker)
         masks = [v for v in maker.inputs if v.record.dtype == "bool"] if maker is not None and maker.kind == "where" else []
-        if len(masks) == 1 and masks[0].maker is not None and masks[0].maker.stack:
-            return masks[0].maker.stack[0]
+        made = before_moves(masks[0], maker.source).maker if maker is not None and len(masks) == 1 else None
+        if made is not None and made.stack:
+            return made.stack[0]
     return None
 
 

@@ -7,18 +7,23 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from paralign.adapters._kinds import MOVES
 from paralign.locate.lines import tables
 from paralign.locate.lines.kinds import Kind
 from paralign.locate.lines.rule import Rule, ablated
 from paralign.locate.provenance import tracing_back
+from paralign.locate.reaching import reached
 from paralign.locate.runs.construction import constructed
 
 if TYPE_CHECKING:
     from paralign.locate.laboratory.watched import Watched
     from paralign.locate.lines.choose import Fault
     from paralign.locate.provenance.blame import Blamed
-    from paralign.locate.runs.dataflow import Operation
+    from paralign.locate.runs.dataflow import Operation, Value
     from paralign.locate.runs.judgement import Judgement
+
+#: operations that take a value as it is, or a part of it
+_PARTS = MOVES | {"slice", "split"}
 
 #: the id of the rule on whose answer others build
 TABLE = "origin-of-numbers"
@@ -82,6 +87,10 @@ class Numbers:
         if fault.kind not in (Kind.REGION, Kind.GIVEN, Kind.MISSING):
             return None
         sides = self._recorded()
+        if sides is not None and fault.kind is Kind.GIVEN and other is not None:
+            buffer = _of_buffer(sides, operation, other)
+            if buffer is not None:
+                return buffer
         lines = [line for each in (operation, *fault.guilt.trial.region) for line in each.stack[:1]]
         found = None if sides is None else tracing_back.of_lines(sides, lines)
         return None if fault.kind is Kind.MISSING and found is not None and not found.is_table else found
@@ -90,6 +99,21 @@ class Numbers:
         """Both sides' expressions of construction and of a pass, with a watched loss."""
         values = {name: capture for name, capture in self.program.given.items() if name in ("inputs", "labels")}
         return tracing_back.recorded(self.program.context, "model", values)
+
+
+def _of_buffer(sides: tracing_back.Sides, operation: Operation, other: Operation) -> Blamed | None:
+    """The expression that made the one buffer which an operation takes, or its order."""
+    held = [value for value in _held(operation) if value.record.role == "buffer"]
+    due = [value for each in held for value in _held(other) if value.size == each.size]
+    if len(held) != 1 or len(due) != 1:
+        return None
+    return tracing_back.of_value(sides, f"buffer:{held[0].record.name}", f"buffer:{due[0].record.name}")
+
+
+def _held(operation: Operation) -> list[Value]:
+    """What an operation takes of what the model holds, moved or cut out."""
+    found = reached(operation.inputs, lambda value: value.maker.inputs if value.maker is not None and value.maker.kind in _PARTS else [])
+    return [value for value in found if value.maker is None and value.record.role in ("buffer", "parameter")]
 
 
 def _passed(judgement: Judgement, operation: Operation) -> set[str]:

@@ -66,7 +66,8 @@ class Selections:
             return True
         held = self._sizes.get(each.size, ())
         same = [other for other, known in held if known.size == numbers.size and _within(numbers, known)]
-        return bool(same) and not any(_may_be_one(each, other) for other in same)
+        may_be = [other for other in same if _may_be_one(each, other)]
+        return bool(same) and not may_be
 
     def is_selection(self, each: Expression) -> bool:
         """Whether the reference has an array of some more or fewer numbers in its place."""
@@ -110,7 +111,8 @@ def _may_be_one(each: Expression, other: Expression) -> bool:
 
 def _is_row(each: Expression) -> bool:
     """Whether an array has one axis alone, along which nothing turns its elements over."""
-    return sum(size > 1 for size in each.mark[1]) == 1
+    long = [size for size in each.mark[1] if size > 1]
+    return len(long) == 1
 
 
 def _measured(each: Expression) -> Numbers | None:
