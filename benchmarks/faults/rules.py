@@ -40,7 +40,8 @@ ENOUGH = 100
 TEXT = """\
 # What each line rule earns
 
-Made by `make rules` (`python benchmarks/faults/rules.py --planted {planted} --unseen {unseen} --seed {seed} --minutes {minutes}`).
+Made by `make rules` (`python benchmarks/faults/rules.py --planted {planted} --unseen {unseen} --seed {seed} --minutes {minutes}`)
+at revision {revision}.
 A fault is judged once; `report.json` holds what every rule proposed for the line to look at, the strongest first. What would be named
 without a rule is the next proposal of another one. `PARALIGN_ABLATE=id,id` leaves rules out of a check.
 
@@ -269,10 +270,17 @@ def main() -> None:
             )
             if options.json:
                 options.json.write_text(json.dumps(rows), encoding="utf-8")
-    page = TEXT.format(**vars(options), sample=sample(rows, draws), table=table(rows), idle=idle(rows))
+    page = TEXT.format(**vars(options), revision=revision(), sample=sample(rows, draws), table=table(rows), idle=idle(rows))
     print(page)
     if options.write:
         options.write.write_text(page, encoding="utf-8")
+
+
+def revision() -> str:
+    """The revision whose engine the figures are of."""
+    command = ["git", "-C", str(HERE), "describe", "--always", "--dirty"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown (no git checkout)"
 
 
 def answer(group: str, program: str, ids: list[str]) -> None:

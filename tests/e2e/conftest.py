@@ -1,27 +1,63 @@
-"""What checks of many ports against one reference share: a folder, and processes that have the frameworks imported."""
+"""What checks of many ports share: processes that have the frameworks imported, and the captures of one reference."""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
-from contextlib import ExitStack
 
 import pytest
 
 from paralign import checking
 from paralign.api import check_project
-from paralign.run.standing_process import Child, Standing
+from paralign.run.process import Process
+from paralign.run.standing_process import Child, Standing, can_stand
+
+
+class Workers:
+    """Starts workers as children of processes that stay: a framework is imported once for all checks of the session.
+
+    One process serves one worker at a time, so each side has its own. Their working directory is not the project's.
+    """
+
+    def __init__(self, folder):
+        self._folder, self._standing = folder, {}
+
+    def start(self, side, settings, *given, **more):
+        """A worker, as :class:`Process` is made; a process of its own where the side has settings of its own."""
+        if settings.env or not can_stand(settings):
+            return Process(side, settings, *given, **more)
+        key = side, settings.framework, settings.python
+        if key not in self._standing:
+            log = self._folder / f"{len(self._standing)}.log"
+            self._standing[key] = Standing(settings, settings.framework, log, self._folder)
+        return Child(self._standing[key], side, settings, *given, **more)
+
+    def close(self):
+        for each in self._standing.values():
+            each.close()
+
+
+@pytest.fixture(scope="session")
+def _workers(tmp_path_factory):
+    found = Workers(tmp_path_factory.mktemp("standing"))
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def standing_workers(_workers, monkeypatch):
+    """Checks of this process have their workers served by processes that have the frameworks imported."""
+    monkeypatch.setattr(checking, "Process", _workers.start)
 
 
 class OneFolder:
-    """Checks in one folder: a reference's captures serve all ports, and each worker is a child of a process that stays.
+    """Checks of many ports in one folder, where the captures of a reference serve all of them.
 
     Files are named anew for every port, so that nothing that was read of an earlier one is taken for it.
     """
 
     def __init__(self, folder, project):
         self.folder, self._project, self._numbers = folder, project, itertools.count()
-        self._standing = {}
 
     def check(self, reference, candidate):
         """The result of a check, with the sides' programs given as texts."""
@@ -33,29 +69,10 @@ class OneFolder:
         assert first in text
         assert second in text
         (self.folder / "paralign.toml").write_text(text)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(checking, "Process", self._worker)
-            return check_project(self.folder)[0]
-
-    def _worker(self, side, settings, *given, **more):
-        if side not in self._standing:
-            log = self.folder / f"standing-{side}.log"
-            self._standing[side] = Standing(settings, settings.framework, log, self.folder)
-        return Child(self._standing[side], side, settings, *given, **more)
-
-    def close(self):
-        for each in self._standing.values():
-            each.close()
+        return check_project(self.folder)[0]
 
 
 @pytest.fixture(scope="module")
 def one_folder(tmp_path_factory):
     """Makes a folder of checks for the text of a project file that names ``reference.py`` and ``candidate.py``."""
-    with ExitStack() as stack:
-
-        def made(project):
-            found = OneFolder(tmp_path_factory.mktemp("ports"), project)
-            stack.callback(found.close)
-            return found
-
-        yield made
+    return lambda project: OneFolder(tmp_path_factory.mktemp("ports"), project)

@@ -10,7 +10,7 @@ from paralign import cli
 
 torch = pytest.importorskip("torch")
 paddle = pytest.importorskip("paddle")
-pytestmark = [pytest.mark.torch, pytest.mark.paddle]
+pytestmark = [pytest.mark.torch, pytest.mark.paddle, pytest.mark.usefixtures("standing_workers")]
 
 REFERENCE = """import torch
 from torch import nn

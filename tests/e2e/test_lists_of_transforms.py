@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 pytest.importorskip("paddle")
 pytest.importorskip("PIL")
 
-pytestmark = [pytest.mark.torch, pytest.mark.paddle]
+pytestmark = [pytest.mark.torch, pytest.mark.paddle, pytest.mark.usefixtures("standing_workers")]
 
 SIDE = """
 import numpy as np

@@ -12,6 +12,8 @@ from paralign.model import DIVERGED
 pytest.importorskip("torch")
 pytest.importorskip("paddle")
 
+pytestmark = pytest.mark.usefixtures("standing_workers")
+
 REFERENCE = """
 import torch
 from torch import nn

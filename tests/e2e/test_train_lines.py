@@ -9,7 +9,7 @@ from paralign.model import ALIGNED, DIVERGED
 pytest.importorskip("torch")
 pytest.importorskip("paddle")
 
-pytestmark = [pytest.mark.torch, pytest.mark.paddle]
+pytestmark = [pytest.mark.torch, pytest.mark.paddle, pytest.mark.usefixtures("standing_workers")]
 
 DATA = """
 import numpy as np

@@ -11,6 +11,8 @@ from paralign.cli import main
 pytest.importorskip("torch")
 pytest.importorskip("paddle")
 
+pytestmark = pytest.mark.usefixtures("standing_workers")
+
 REFERENCE = """
 import numpy as np
 import torch
