@@ -22,9 +22,6 @@ LANGUAGES = ("en", "zh")
 #: variable of the environment -> the language where ``--lang`` is not given
 LANGUAGE = "PARALIGN_LANG"
 
-#: attribute of a parser: its command prints less with ``--quiet``
-_QUIET = "paralign_quiet"
-
 
 class Parser(argparse.ArgumentParser):
     """A parser whose errors name what is near; its commands' parsers are of the same class."""

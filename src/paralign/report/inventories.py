@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 #: places that are listed after a difference before the rest is counted: they are there to be looked up, not read
 _PLACES = 4
 
-#: rows of the table of callables in the terminal
-_APIS = 15
-
 #: statuses that a reader has to do something about, the worst first
 TO_DO = (Status.UNKNOWN, Status.MISSING, Status.SILENT, Status.ARGUMENTS, Status.CONDITIONAL)
 

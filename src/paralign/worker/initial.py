@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from paralign.capture import Capture, CaptureWriter
     from paralign.worker.session import Session
 
-#: what is said of one tensor under one seed, in this order, over its finite elements; ``finite`` counts those
-MOMENTS = ("finite", "mean", "std", "least", "greatest", "orthogonal", "identity")
-
 #: elements of one tensor that are kept under one seed; smaller ones are kept whole
 KEPT = 256
 
@@ -50,6 +47,7 @@ class _Tensor:
 
     entry: "Entry"
     shape: Tuple[int, ...]
+    #: under each seed, of the finite elements: number, mean, deviation, least, greatest; then gain if orthogonal, 1 if identity
     moments: List[List[float]] = field(default_factory=list)
     samples: List[Any] = field(default_factory=list)
 

@@ -234,26 +234,41 @@ def write(session: "Session", optimizer: Any, state: State) -> Dict[str, Any]:
     family = family_of(optimizer)
     entries = {e.name: e.tensor for e in session.entries() if e.role == "parameter" and e.shared is None}
     for name, kept in state.items():
-        shape = tuple(entries[name].shape) if name in entries else ()
-        wrong = next((slot for slot, value in kept.items() if value.ndim and value.shape != shape), None)
-        if name not in entries or wrong is not None:
-            told = f"has shape {list(kept[wrong].shape)}, its parameter {list(shape)}" if wrong is not None else "is of no parameter"
-            raise UsageError(f"the state of {name!r} {told}", where=session.side)
+        problem = _misfit(kept, entries.get(name))
+        if problem:
+            raise UsageError(f"the state of {name!r} {problem}", where=session.side)
     if is_paddles(optimizer):
         return _write_paddles(session, optimizer, state, entries, family)
     for name, kept in state.items():
-        own = session.adapter.to_array(entries[name]).dtype
-        slots = {s: session.adapter.from_array(narrow(v, own)) for s, v in kept.items() if v.ndim or s in family.slots}
-        for slot in family.numbers:
-            slots[slot] = session.adapter.from_array(typed(np.asarray(kept.get(slot, 1.0), np.float32)))
-        if family.counted:
-            slots["step"] = session.adapter.from_array(typed(np.asarray(kept.get("step", 0.0), np.float32)))
-        optimizer.state[entries[name]] = slots
+        optimizer.state[entries[name]] = _slots(session, family, kept, entries[name])
     if any("step" in group for group in optimizer.param_groups):  # as timm's Lamb counts
         seen = int(max((float(kept.get("step", 0.0)) for kept in state.values()), default=0.0))
         for group in optimizer.param_groups:
             group["step"] = seen
     return dict(optimizer.state_dict())
+
+
+def _misfit(kept: "Dict[str, np.ndarray[Any, Any]]", parameter: Any) -> str:
+    """Why what is remembered is of no such parameter; '' where it fits."""
+    shape = () if parameter is None else tuple(parameter.shape)
+    for value in kept.values():
+        if value.ndim and value.shape != shape:
+            return f"has shape {list(value.shape)}, its parameter {list(shape)}"
+    return "is of no parameter" if parameter is None else ""
+
+
+def _slots(session: "Session", family: Family, kept: "Dict[str, np.ndarray[Any, Any]]", parameter: Any) -> Dict[str, Any]:
+    """What PyTorch's optimizer keeps of one parameter, as tensors of the side."""
+    own = session.adapter.to_array(parameter).dtype
+    slots = {}
+    for name, value in kept.items():
+        if value.ndim or name in family.slots:
+            slots[name] = session.adapter.from_array(narrow(value, own))
+    for name in family.numbers:
+        slots[name] = session.adapter.from_array(typed(np.asarray(kept.get(name, 1.0), np.float32)))
+    if family.counted:
+        slots["step"] = session.adapter.from_array(typed(np.asarray(kept.get("step", 0.0), np.float32)))
+    return slots
 
 
 def _write_paddles(session: "Session", optimizer: Any, state: State, entries: Dict[str, Any], family: Family) -> Dict[str, Any]:

@@ -44,7 +44,8 @@ def lowered(judgement: Judgement, natives: tuple[Graph | None, Graph | None]) ->
     if own is None or not any(_coarser(o, own) for o in second.operations):
         return []
     theirs, ours = (_by_number(judgement.reference, first), _by_number(judgement.candidate, second))
-    usual = max((EPS[d] for o in first.operations if (d := _precision(o)) is not None), default=own)
+    precisions = [_precision(o) for o in first.operations]
+    usual = max((EPS[dtype] for dtype in precisions if dtype is not None), default=own)
     found: dict[str | None, Divergence] = {}
     idle = _idle_casts(second)
     for operation in judgement.candidate.operations:
@@ -52,16 +53,17 @@ def lowered(judgement: Judgement, natives: tuple[Graph | None, Graph | None]) ->
         if mine is None or mine in idle or not _coarser(mine, own):
             continue
         twin = judgement.twin(operation)
-        other = theirs.get(twin.number) if twin is not None else None
-        allowed = EPS[d] if other is not None and (d := _precision(other)) is not None else usual
+        other = None if twin is None else theirs.get(twin.number)
+        expected = None if other is None else _precision(other)
+        allowed = usual if expected is None else EPS[expected]
         dtype = _precision(mine) or ""
-        if EPS[dtype] <= allowed:
-            continue
-        _add(found, _divergence(judgement, mine, other, dtype))
-    paired_ = set(ours.values())
+        if EPS[dtype] > allowed:
+            _add(found, _divergence(judgement, mine, other, dtype))
+    accounted = {*ours.values(), *idle}
     for operation in second.operations:  # done in the native run alone
-        if operation not in paired_ | idle and EPS[_precision(operation) or DOUBLE] > usual and _coarser(operation, own):
-            _add(found, _divergence(judgement, operation, None, _precision(operation) or ""))
+        dtype = _precision(operation) or DOUBLE
+        if operation not in accounted and EPS[dtype] > usual and _coarser(operation, own):
+            _add(found, _divergence(judgement, operation, None, dtype))
     return list(found.values())
 
 

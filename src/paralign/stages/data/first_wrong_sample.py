@@ -289,8 +289,9 @@ def _trace_back(context: Context, result: StageResult, of: str, index: int) -> N
     A proven cause says what differs, and not where it was made: it stays, and the line is confirmed no longer. What is in another order, or
     drawn, has no such line.
     """
-    proven = [finding for finding in result.findings if finding.proven]
-    if any(finding.rule in SETTLED for finding in proven):
+    divergence = result.divergence
+    is_settled = any(finding.proven and finding.rule in SETTLED for finding in result.findings)
+    if divergence is None or is_settled:
         return
     place_of = sample_of if of == "dataset" else batch_of
     places = [place for place in map(place_of, result.wrong) if place is not None]
@@ -298,12 +299,12 @@ def _trace_back(context: Context, result: StageResult, of: str, index: int) -> N
     if of != "dataset":
         number = min((place.step for place in places if place.step >= 0), default=0)
     leaves = [place.name for place in places if place.step == number]
-    before = None if result.divergence is None or result.divergence.candidate is None else result.divergence.candidate.source
-    if result.divergence is None or not provenance.follow(context, result.divergence, of, number, leaves):
+    before = None if divergence.candidate is None else divergence.candidate.source
+    if not provenance.follow(context, divergence, of, number, leaves):
         return
     result.findings = [f for f in result.findings if f.proven or f.rule in REARRANGED]  # others are guesses about the step named before
-    if result.divergence.candidate is not None and result.divergence.candidate.source != before:
-        result.divergence.confirmed = False
+    if divergence.candidate is not None and divergence.candidate.source != before:
+        divergence.confirmed = False
 
 
 def _lengths(divergence: Divergence, captures: tuple[Capture, Capture]) -> bool:

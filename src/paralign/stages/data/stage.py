@@ -38,23 +38,19 @@ def run(context: Context) -> StageResult:
 
 def _split(context: Context) -> StageResult:
     """Judge one split."""
-    lacking = [context.lacking("data", name) for name in ("build_dataset", "build_dataloader")]
-    if all(lacking):
-        none = [result for result in lacking if result is not None]
-        notes = [note for result in none for note in result.notes]
-        return StageResult("data", NOT_TESTED, notes=notes, lacks=[name for result in none for name in result.lacks])
+    missing = [context.lacking("data", name) for name in ("build_dataset", "build_dataloader")]
+    lacking = [result for result in missing if result is not None]
+    notes = [note for result in lacking for note in result.notes]
+    if len(lacking) == len(missing):
+        return StageResult("data", NOT_TESTED, notes=notes, lacks=[name for result in lacking for name in result.lacks])
     settings = context.settings
     order = Data(settings.split, settings.samples, settings.batches, settings.most, settings.patience, settings.limit)
     reference, candidate = context.record_both("data", order)
     result = spent(StageResult("data"), reference, candidate)
-    result.notes += [note for other in lacking if other is not None for note in other.notes]
+    result.notes += notes
     answers = [Data.answer(c) for c in (reference, candidate)]
-    traced = all(a.transforms for a in answers)
     kept = {"dataset": all(a.dataset for a in answers), "dataloader": all(a.dataloader for a in answers)}
-    records = [list(c.records) for c in (reference, candidate)]
-    if not traced:
-        records = [[r for r in own if "trace" not in r.attrs] for own in records]
-    records = [[r for r in own if kept[part_of(r.name)]] for own in records]
+    records = [_records_of_both(c, answers, kept) for c in (reference, candidate)]
     records = _comparable(records, answers, bounded=settings.most is not None)
     result.pairs = paired(reference, candidate, points_of(*records), ROUNDING, settings.tolerance_of("data"))
     if kept["dataset"]:
@@ -73,6 +69,20 @@ def _split(context: Context) -> StageResult:
     kinds_of_data.decoders(result, reference, candidate)
     _beside(result, reference, candidate, kept, settings.manifests)
     return result
+
+
+def _records_of_both(capture: Capture, answers: list[DataSeen], kept: dict[str, bool]) -> list[Record]:
+    """A capture's records of the parts that both sides have.
+
+    Steps of transforms are among them where both have transforms.
+    """
+    traced = all(answer.transforms for answer in answers)
+    found = []
+    for record in capture.records:
+        is_step = "trace" in record.attrs
+        if (traced or not is_step) and kept[part_of(record.name)]:
+            found.append(record)
+    return found
 
 
 def _beside(result: StageResult, reference: Capture, candidate: Capture, kept: dict[str, bool], manifest: dict[str, Path]) -> None:

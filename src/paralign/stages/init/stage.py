@@ -117,23 +117,32 @@ def _refuse(side: str, answer: Started) -> None:
 
 def _groups(context: Context, answers: list[Started]) -> list[_Group]:
     """What holds the same values, aliases left out, in the order of the reference."""
-    plan, found = context.plan, {}
+    plan = context.plan
     if plan is None:
         return []
-    roots: dict[tuple[int, str], list[Any]] = {}
+    found: dict[tuple[int, str], Record] = {}
+    roots: dict[tuple[int, str], list[tuple[int, str]]] = {}
     for move in plan.moves:
         if move.reference is None or move.candidate is None:
             continue
-        ends = [(side, r) for side, r in enumerate((move.reference, move.candidate)) if r.name not in answers[side].shared]
-        known = [roots[side, r.name] for side, r in ends if (side, r.name) in roots]
-        whole: list[Any] = list(dict.fromkeys(end for group in known for end in group[0])) if known else []
-        shared = [list(dict.fromkeys([*whole, *((side, r.name) for side, r in ends)]))]
-        for side, name in shared[0]:
-            roots[side, name] = shared
-        found.update({(side, r.name): r for side, r in ends})
-    groups = {id(group): group[0] for group in roots.values()}
-    made = [_Group(*([found[s, n] for s, n in group if s == side] for side in (0, 1))) for group in groups.values()]
-    return [g for g in made if g.references and g.candidates and 0 not in g.references[0].shape]
+        ends = {
+            (side, record.name): record
+            for side, record in enumerate((move.reference, move.candidate))
+            if record.name not in answers[side].shared
+        }
+        met = [end for known in ends if known in roots for end in roots[known]]
+        shared = list(dict.fromkeys([*met, *ends]))
+        for end in shared:
+            roots[end] = shared
+        found.update(ends)
+    groups = {id(group): group for group in roots.values()}
+    made = [_Group(*([found[end] for end in group if end[0] == side] for side in (0, 1))) for group in groups.values()]
+    return [group for group in made if _is_whole(group)]
+
+
+def _is_whole(group: _Group) -> bool:
+    """Whether both sides have tensors in a group, with elements."""
+    return bool(group.references and group.candidates) and 0 not in group.references[0].shape
 
 
 def _both(group: _Group, starts: list[dict[str, Start | None]]) -> tuple[Start, Start] | None:

@@ -387,23 +387,35 @@ def _locate(context: Context, result: StageResult, pairs: list[Pair], exact: Exa
     steps = [_first(runs, kind) for kind in (TRAIN, EVAL)]
     step = min((s for s in steps if s is not None), default=None)
     by_rate = bool(step) and _rates_part(runs)
-    held = [p.candidate for p in wrong if p.candidate is not None]
-    if step is None and any(record.role == "parameter" for record in held):
-        said = "with the updates, in parameters alone: too little to show in a loss"
+    said = _first_that_differs(step, wrong, by_rate=by_rate)
+    if step is None and _moved_parameters(wrong):
         step = runs[0].steps - 1
-    elif step is None and not wrong[0].notes:
-        said = "in what layers keep, such as running statistics: losses and parameters agree step by step"
-    elif step == 0:
-        said = "before any update: the network in train mode, the loss, or what is done with a batch"
-    elif by_rate:
-        said = "after updates whose learning rates differ: the optimizer or its schedule"
-    else:
-        said = "after updates: gradients, the optimizer, or statistics that a step keeps (see the stage backward)"
     ends = [_point(run) if by_rate else Point("train(log)") for run in runs]
     divergence = Divergence(ends[0], ends[1], wrong[0], notes=[*wrong[0].notes, f"the first that differs comes {said}"])
     result.divergences.append(divergence)
     result.divergence = result.divergence or divergence
     _follow(context, divergence, exact, step, wrong)
+
+
+def _moved_parameters(wrong: list[Pair]) -> bool:
+    """Whether some of what differs are parameters."""
+    return any(pair.candidate is not None and pair.candidate.role == "parameter" for pair in wrong)
+
+
+def _first_that_differs(step: int | None, wrong: list[Pair], *, by_rate: bool) -> str:
+    """Where the first difference comes from, in words.
+
+    ``step`` is that of the first figure that differs, None where figures agree.
+    """
+    if step is None and _moved_parameters(wrong):
+        return "with the updates, in parameters alone: too little to show in a loss"
+    if step is None and not wrong[0].notes:
+        return "in what layers keep, such as running statistics: losses and parameters agree step by step"
+    if step == 0:
+        return "before any update: the network in train mode, the loss, or what is done with a batch"
+    if by_rate:
+        return "after updates whose learning rates differ: the optimizer or its schedule"
+    return "after updates: gradients, the optimizer, or statistics that a step keeps (see the stage backward)"
 
 
 def _follow(context: Context, divergence: Divergence, exact: Exact, step: int | None, wrong: list[Pair]) -> None:

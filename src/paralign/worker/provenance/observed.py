@@ -60,10 +60,6 @@ class Recorder(CallHooks):
             return []
         return [n for n, event in enumerate(self.events) if event.mark[:3] == known[:3]]
 
-    def held_by(self, value: Any, name: str) -> Optional[int]:
-        """The event that made what an object holds under a name."""
-        return self._attribute_of(value, name, attribute(value, name, None))
-
     # -- calls from outside ------------------------------------------------------------------------------------------------------
 
     def run(self, function: Any, arguments: "Dict[str, Any]", *, by_name: bool = False) -> "Tuple[Any, Dict[str, int]]":
