@@ -461,3 +461,62 @@ def test_gradients_that_overflow_on_both_sides_accuse_nobody():
     result = lower(overflowing, overflowing, "forward", "backward", loss=torch.nn.functional.cross_entropy)
     assert result["backward"].verdict != "diverged", said(result["backward"])
     assert "a lower precision in the backward pass alone?" not in said(result["backward"])
+
+
+# -- automatic casts that a CPU does not know -------------------------------------------------------------------------------------
+
+
+class TorchCast(torch.nn.Module):
+    """A layer under casts for CUDA, which a CPU does not do."""
+
+    def __init__(self, *, on):
+        super().__init__()
+        self.a, self.on = torch.nn.Linear(64, 10), on
+
+    def forward(self, x):
+        with torch.autocast("cuda", torch.bfloat16, enabled=self.on):
+            return self.a(x)
+
+
+class PaddleCast(paddle.nn.Layer):
+    def __init__(self, *, on, level="O1"):
+        super().__init__()
+        self.a, self.on, self.level = paddle.nn.Linear(64, 10), on, level
+
+    def forward(self, x):
+        with paddle.amp.auto_cast(enable=self.on, level=self.level, dtype="bfloat16"):
+            return self.a(x)
+
+
+#: both frameworks warn of such casts
+idle_casts = pytest.mark.filterwarnings("ignore:amp_guard can only", "ignore:.*CUDA is not available")
+CASTS_LINE = PaddleCast.forward.__code__.co_firstlineno + 1
+
+
+def casting(reference, **candidate):
+    return both(lambda: TorchCast(on=reference), lambda: PaddleCast(**candidate), "forward")["forward"]
+
+
+@idle_casts
+def test_casts_of_the_candidate_alone_that_this_device_does_not_know_prove_nothing():
+    result = casting(False, on=True)
+    assert result.verdict == "underpowered"
+    assert f"the candidate switches automatic casts on (test_precision.py:{CASTS_LINE})" in result.doubts[0]
+
+
+@idle_casts
+def test_casts_of_both_sides_that_this_device_does_not_know_are_noted():
+    result = casting(True, on=True)
+    assert result.verdict == ALIGNED
+    assert [note.split(" switches automatic")[0] for note in result.notes if "switches automatic" in note] == [
+        "the reference",
+        "the candidate",
+    ]
+
+
+@idle_casts
+@pytest.mark.parametrize("off", [{"on": False}, {"on": True, "level": "O0"}])
+def test_casts_that_are_off_are_none(off):
+    result = casting(False, **off)
+    assert result.verdict == ALIGNED
+    assert "automatic casts" not in said(result)

@@ -346,6 +346,14 @@ class Curving(Protocol):
 
 
 @runtime_checkable
+class Casting(Protocol):
+    """A framework with automatic casts that some devices do not know."""
+
+    def idle_casts(self, model: Any) -> AbstractContextManager[Dict[str, None]]:
+        """The lines (``file:line``) that ask for automatic casts inside and get none."""
+
+
+@runtime_checkable
 class Lending(Protocol):
     """A framework whose live objects can be given back as they were, bit for bit."""
 

@@ -31,7 +31,7 @@ from paralign.adapters import (
     _translated_paddle,
     _values,
 )
-from paralign.adapters._autocast_paddle import no_autocast
+from paralign.adapters._autocast_paddle import idle_casts, no_autocast
 from paralign.adapters._calls import Calls, Paths, SourceLine, Target, attached
 from paralign.adapters._operations import constructed
 from paralign.adapters._paddle_recurrent import in_steps
@@ -348,6 +348,10 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
         Programs of ``to_static`` that are built inside have gradients all the same.
         """
         return _translated_paddle.no_grad()
+
+    def idle_casts(self, model: Any) -> AbstractContextManager[Dict[str, None]]:  # noqa: ARG002 - what a device knows is Paddle's own setting
+        """See ``_autocast_paddle``."""
+        return idle_casts(self._source)
 
     def gradients(self, model: Any) -> Dict[str, Any]:
         """The gradient of every parameter once, without running statistics.

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from paralign.adapters import (
+    _autocast_torch,
     _diagnosis_torch,
     _digest_torch,
     _exported,
@@ -340,6 +341,10 @@ class TorchAdapter(_lazily_torch.BuildsLazily, _lending_torch.Lends, _diagnosis_
         """``torch.no_grad``."""
         context: AbstractContextManager[None] = torch.no_grad()
         return context
+
+    def idle_casts(self, model: Any) -> AbstractContextManager[Dict[str, None]]:
+        """See ``_autocast_torch``."""
+        return _autocast_torch.idle_casts(self._source, _autocast_torch.computes_on_cpu(model))
 
     def gradients(self, model: Any) -> Dict[str, Any]:
         """As ``named_parameters``: every parameter once."""

@@ -6,11 +6,13 @@ Every module call is recorded beside the outputs.
 from __future__ import annotations
 
 from collections import deque
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
+from paralign.adapters.base import Casting
 from paralign.capture.digest import moments
 from paralign.dtypes import Typed, is_complex, is_floating, widen
 from paralign.errors import message_of
@@ -130,9 +132,10 @@ def _pass(
         if run == NATIVE and options.repeat:
             session.restore(state)
             session.seed()
-            with session.passing():
+            casts = session.adapter.idle_casts(session.model) if isinstance(session.adapter, Casting) else nullcontext({})
+            with session.passing(), casts as idle:
                 again = session.call(session.inputs(inputs, run))
-            answer.repeat = _distance(session, outputs, again)
+            answer.repeat, answer.idle_casts = _distance(session, outputs, again), list(idle)
     finally:
         if run != NATIVE:
             session.restore(state)

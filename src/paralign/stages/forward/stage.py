@@ -119,6 +119,7 @@ def judged(context: Context) -> StageResult:
     _say_repeatability(result, reference, candidate)
     _say_asked(result, reference, candidate)
     conclude(result, method)
+    _say_idle_casts(result, reference, candidate)
     _say_structure(result, reference, candidate)
     nonfinite.explain(context, result)
     branches = _locate(context, result, method, coarse=bool(low))
@@ -307,6 +308,28 @@ def _say_asked(result: StageResult, reference: Capture, candidate: Capture) -> N
             f"the {side} asks what pass it is in ({listed}): this one went without gradients and under observation, "
             "and a branch for other passes was not compared here; backward compares passes with gradients"
         )
+
+
+def _say_idle_casts(result: StageResult, reference: Capture, candidate: Capture) -> None:
+    """Say where automatic casts had no effect on this device.
+
+    Where the candidate alone asks for them, nothing shows what it computes in elsewhere.
+    """
+    theirs, ours = (Forward.answer(c).idle_casts for c in (reference, candidate))
+    for side, lines in (("reference", theirs), ("candidate", ours)):
+        if not lines:
+            continue
+        listed = ", ".join([*(PurePath(line).name for line in lines[:SHOWN]), *(["…"] if len(lines) > SHOWN else [])])
+        said = (
+            f"the {side} switches automatic casts on ({listed}), which have no effect on this device: "
+            "what it computes in a lower precision elsewhere was not compared. Check on such a device, or switch them off"
+        )
+        if side == "reference" or theirs:
+            result.notes.append(said)
+            continue
+        result.doubt(said)
+        if result.verdict == ALIGNED:
+            result.verdict = UNDERPOWERED
 
 
 def _say_repeatability(result: StageResult, reference: Capture, candidate: Capture) -> None:

@@ -35,11 +35,13 @@ class Passed(Ran):
     """``repeat``: how far the outputs of two native runs are apart, relative L2.
 
     ``lost``: ``run number`` of a pass on further inputs that failed -> why. ``asks``: what the model's code asks of the pass that it is in.
+    ``idle_casts``: the lines that switch automatic casts on which the device does not know.
     """
 
     repeat: float = 0.0
     lost: Dict[str, str] = field(default_factory=dict)
     asks: List[Question] = field(default_factory=list)
+    idle_casts: List[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
