@@ -477,3 +477,13 @@ def test_options_and_variables_of_the_page_are_those_of_the_commands():
         assert f'"{name}"' in source
     options = {name for _, parser in leaves(cli.parser()) for name in parser._option_string_actions}
     assert set(re.findall(r"`(--?[a-z]+)", text)) <= options | {"--frsh"}
+
+
+@pytest.mark.parametrize("name", ["dataclasses", "argparse"])
+def test_modules_of_the_folder_in_use_do_not_stand_for_pythons_own(tmp_path, name):
+    """``python -m`` puts that folder first on the path."""
+    (tmp_path / f"{name}.py").write_text("raise RuntimeError('of the project')\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "paralign", "check", "--help"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
