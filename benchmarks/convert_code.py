@@ -156,7 +156,8 @@ def cases(only: str) -> list[Case]:
 
 def more() -> list[str]:
     """Expressions that the catalogue does not have."""
-    lines = Path(__file__).with_name("convert_code_cases.txt").read_text(encoding="utf-8").splitlines()
+    files = sorted(Path(__file__).parent.glob("convert_code_cases*.txt"))
+    lines = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
     return [line for line in lines if line and not line.startswith("#")]
 
 

@@ -25,7 +25,9 @@ else:
 #: where the classes and functions of a package are defined, below the module that offers them
 _DEFINED = re.compile(
     r"^(torch\.nn)\.modules(?:\.\w+)?\.|^(torch\.optim)\.\w+\.(?=[A-Z])|^(torchvision\.transforms)\.(?:transforms|_transforms_\w+)\."
-    r"|^(torch\.autograd)\.function\.(?=[A-Z])"
+    r"|^(torch\.autograd)\.function\.(?=[A-Z])|^(torch)\.(?:functional|torch|autograd\.grad_mode)\."
+    r"|^(torch\.distributions)\.\w+\.(?=\w)|^(torch\.utils\.data)\.(?:dataset|dataloader|sampler|_utils\.collate)\."
+    r"|^(torch\.amp)\.autocast_mode\.|^(torch\.cuda\.amp)\.(?:autocast_mode|grad_scaler)\.|^(torch\.nn\.utils)\.clip_grad\."
 )
 
 

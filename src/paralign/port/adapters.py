@@ -103,7 +103,7 @@ def adapter_of(name: str, paddle: Table) -> Adapter | None:
         if each.default is None:
             taken.append(each)
     made = _planned(name, taken, paddle)
-    if made is None:
+    if made is None or "{*}" in made.template:
         return None
     gap = False
     for each in signature.parameters:

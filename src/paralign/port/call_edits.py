@@ -97,7 +97,7 @@ class Writer(ast.NodeVisitor):
         if made.function and isinstance(func, ast.Attribute):
             self.spelled_out = True
             text.edit(text.start(node), text.start(node), f"{made.port}(", node)
-            text.edit(text.end(func.value), opening + 1, "" if alone else ", ", node)
+            text.edit(text.outer(func.value, text.start(node))[1], opening + 1, "" if alone else ", ", node)
         elif use.form is Form.METHOD and isinstance(func, ast.Attribute):
             last = made.port.rpartition(".")[2]
             if last != func.attr:
@@ -114,7 +114,8 @@ class Writer(ast.NodeVisitor):
         named = False
         for each, gone in zip(everything, going, strict=True):
             if isinstance(each, ast.keyword):
-                new = made.keywords.get(each.arg or "")
+                name = names.get(id(each.value), each.arg or "")
+                new = made.keywords.get(name) or (name if each.arg else None)
                 if not gone and new and each.arg and new != each.arg:
                     text.edit(text.start(each), text.start(each) + len(each.arg.encode()), new, node)
                 continue
@@ -160,16 +161,20 @@ class Writer(ast.NodeVisitor):
         holes = _HOLE.findall(made.template)
         parts = [made.bound.given[hole] for hole in dict.fromkeys(holes) if made.bound.given.get(hole, RECEIVER) is not RECEIVER]
         parts += [receiver] if receiver is not None else []
+        everything = [*node.args] if "{*}" in made.template else []
+        parts += everything
         for hole in holes:
             if hole != "self" and made.bound.text(hole) is None:
                 raise ByHand(f"its argument {hole} is not shown")
         for each in parts:
-            self.visit(each)
+            if hasattr(each, "lineno"):
+                self.visit(each)
         if self.hidden(made.template):
             raise ByHand(self.hidden(made.template))
         self.needs(made.template)
-        compound = isinstance(ast.parse(_HOLE.sub("x", made.template), mode="eval").body, ast.BinOp | ast.Compare)
-        self.text.edit(self.text.start(node), self.text.end(node), lambda: self._filling(made, receiver, compound=compound))
+        plain = _HOLE.sub("x", made.template.replace("{*}", "x"))
+        compound = isinstance(ast.parse(plain, mode="eval").body, ast.BinOp | ast.Compare)
+        self.text.edit(self.text.start(node), self.text.end(node), lambda: self._filling(made, receiver, everything, compound=compound))
 
     def hidden(self, template: str) -> str:
         """Why a template's functions cannot stand in the file, '' where they can.
@@ -181,19 +186,20 @@ class Writer(ast.NodeVisitor):
                 return f"the file has a {name} of its own, as the converted call needs one"
         return ""
 
-    def _filling(self, made: Plan, receiver: ast.expr | None, *, compound: bool) -> str:
+    def _filling(self, made: Plan, receiver: ast.expr | None, everything: Sequence[ast.expr], *, compound: bool) -> str:
 
         def argument(found: re.Match[str]) -> str:
             return self._argument(found.group(1), made, receiver, dotted=made.template[found.end() : found.end() + 1] == ".")
 
         written = _HOLE.sub(argument, made.template)
+        written = written.replace("{*}", ", ".join(self.text.within(each) for each in everything))
         return f"({written})" if compound else simplified(written)
 
     def _argument(self, name: str, made: Plan, receiver: ast.expr | None, *, dotted: bool) -> str:
         node = made.bound.given.get(name)
         if name == "self" or node is RECEIVER:
             node = receiver
-        if node is None:
+        if node is None or not hasattr(node, "lineno"):
             return made.bound.text(name) or "None"
         written = self.text.within(node)
         return written if isinstance(node, _ATOMIC) and not _bare(node, written, dotted=dotted) else f"({written})"

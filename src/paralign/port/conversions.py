@@ -64,6 +64,7 @@ class Conversions:
     dropped: frozenset[str]
     bases: frozenset[str]
     values: frozenset[str]
+    learned: frozenset[str]
     constants: dict[str, str]
     kinds: dict[str, str]
     modules: dict[str, str]
@@ -90,7 +91,7 @@ def conversions() -> Conversions:
                 content.setdefault(name, {}).update(part)
             else:
                 content.setdefault(name, []).extend(part)
-    sets = {name: frozenset(content[name]) for name in ("always", "either", "accepted", "covered", "dropped", "bases", "values")}
+    sets = {name: frozenset(content[name]) for name in ("always", "either", "accepted", "covered", "dropped", "bases", "values", "learned")}
     ways = {name: _way(raw) for name, raw in content["calls"].items()}
     for name, arguments in content["same"].items():
         known = ways.get(name, Way())

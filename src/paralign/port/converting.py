@@ -7,23 +7,24 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
+from functools import partial
 
 from paralign.catalogue.naming import paddle_name
 from paralign.catalogue.parameters import stored
 from paralign.port.adapters import adapter_of, given_back, is_start
 from paralign.port.call_edits import ROOTS
 from paralign.port.conversions import conversions
+from paralign.port.deriving import Deriver, without_legacy
 from paralign.port.imports import alike, from_rewritten, import_rewritten
 from paralign.port.ledger import Fate
 from paralign.port.observing import place
 from paralign.port.ownership import guessed_owner, hinted_owner
 from paralign.port.placing import OWN_START
 from paralign.port.planning import ByHand, Different, Plan, plan
-from paralign.port.unknowns import Unknowns
 from paralign.port.values import Certainty, Form, Use
 
 
-class Converter(Unknowns):
+class Converter(Deriver):
     """Walks one program and notes the edits that make it Paddle's."""
 
     # the walk
@@ -190,7 +191,7 @@ class Converter(Unknowns):
 
     def _text_of(self, node: ast.Call) -> None:
         """Note ``str(x)`` and ``"{}".format(x)`` of tensors."""
-        named = getattr(node.func, "id", "") in ("str", "repr")
+        named = getattr(node.func, "id", "") in ("str", "repr", "format")
         formatted = isinstance(node.func, ast.Attribute) and node.func.attr == "format" and isinstance(node.func.value, ast.Constant)
         for each in [*node.args, *[keyword.value for keyword in node.keywords]] if named or formatted else []:
             if self._is_tensor(each):
@@ -232,12 +233,36 @@ class Converter(Unknowns):
         use = replace(_hinted(node, uses[0]), positional=list(node.args), keywords=list(node.keywords))
         edits, places = len(self.text.edits), len(self.places)
         try:
-            self._written(node, self._without_out(use))
-            self._put_out(node, use)
+            self._written(node, self._plain(use))
+            self._put_around(node, use)
         except ByHand as reason:
             del self.text.edits[edits:], self.places[places:]
-            if isinstance(reason, Different) or not self._by_adapter(node, use):
+            if isinstance(reason, Different) or not (self._by_adapter(node, use) or self.derived(node, use)):
                 self.by_hand(node, use.name, str(reason))
+
+    def _plain(self, use: Use) -> Use:
+        """A call without the arguments that are written around it, and with ``reduction`` in place of those that stood for it.
+
+        Raises:
+            ByHand: what ``out=`` writes into is no plain name.
+        """
+        plain = self._without_out(use)
+        around = _around_of(plain)
+        plain = replace(plain, keywords=[each for each in plain.keywords if each.arg not in around])
+        return without_legacy(plain) or plain
+
+    def _put_around(self, node: ast.Call, use: Use) -> None:
+        """Write what ``requires_grad=``, ``dtype=`` of a layer and ``out=`` ask for around a call that was written without them."""
+        for name in _around_of(use):
+            value = next(each.value for each in use.keywords if each.arg == name)
+            helper = _AROUND[name]
+            if self.hidden(helper):
+                raise ByHand(self.hidden(helper))
+            self.needs(helper)
+            self.visit(value)
+            self.text.edit(self.text.start(node), self.text.start(node), helper, node)
+            self.text.edit(self.text.end(node), self.text.end(node), partial(self._closing, value), node, closes=True)
+        self._put_out(node, use)
 
     def _without_out(self, use: Use) -> Use:
         """A call without ``out=``, which names tensors; as it is where it has none.
@@ -259,10 +284,11 @@ class Converter(Unknowns):
         if given is None or self.hidden("_into("):
             return
         self.needs("_into(")
-        parent = self._parent()
-        around = parent if isinstance(parent, ast.expr) else None
-        self.text.edit(self.text.start(node), self.text.start(node), "_into(", around)
-        self.text.edit(self.text.end(node), self.text.end(node), f", {ast.unparse(given)})", around, closes=True)
+        self.text.edit(self.text.start(node), self.text.start(node), "_into(", node)
+        self.text.edit(self.text.end(node), self.text.end(node), f", {ast.unparse(given)})", node, closes=True)
+
+    def _closing(self, value: ast.expr) -> str:
+        return f", {self.text.within(value)})"
 
     def _is_asked_for(self, node: ast.Call) -> bool:
         """``hasattr(nn, "SiLU")``: what PyTorch has is known; the branch for it is converted."""
@@ -371,11 +397,15 @@ class Converter(Unknowns):
         self.note(node, use.name, fate, " ".join([*dict.fromkeys(made.conditions), *refused, *guess]), made.entries)
 
     def _leave_out(self, node: ast.Call, use: Use, made: Plan) -> None:
-        """Have ``out=`` removed from a call that was planned without it."""
+        """Have arguments removed that a call was planned without, and one written that stands for them."""
+        standing = {each.arg: each.value for each in use.keywords if each.arg is not None and not hasattr(each.value, "lineno")}
+        if not made.template:
+            made.added.update({made.keywords.pop(name, None) or name: ast.unparse(value) for name, value in standing.items()})
         for each in node.keywords:
-            if each.arg == "out" and all(each is not kept for kept in use.keywords):
-                made.bound.given["out"] = each.value
-                made.removed.add("out")
+            kept = each.arg is None or any(each is other for other in use.keywords)
+            if not kept and not (made.template and each.arg in standing):
+                made.bound.given[each.arg or ""] = each.value
+                made.removed.add(each.arg or "")
 
     def _iterated(self, node: ast.Call, use: Use) -> None:
         """``next(model.parameters())``: Paddle gives a list."""
@@ -439,6 +469,21 @@ def _out_of(use: Use) -> ast.expr | None:
         return None
     given = next((each.value for each in use.keywords if each.arg == "out"), None)
     return None if isinstance(given, ast.Constant) else given
+
+
+#: functions that write what an argument asks for around a call
+_AROUND = {"requires_grad": "_asking(", "dtype": "_of_type("}
+
+
+def _around_of(use: Use) -> list[str]:
+    """Arguments of a call that are written around it: Paddle's has none of them."""
+    found = []
+    for each in use.keywords:
+        of_layer = each.arg == "dtype" and use.name.startswith("torch.nn.") and use.name.rpartition(".")[2][:1].isupper()
+        of_tensor = each.arg == "requires_grad" and use.name in conversions().learned
+        if (of_layer or of_tensor) and use.form in (Form.CALL, Form.METHOD) and each.arg is not None:
+            found.append(each.arg)
+    return found
 
 
 def _hinted(node: ast.Call, use: Use) -> Use:

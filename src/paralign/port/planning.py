@@ -80,7 +80,7 @@ def plan(use: Use, paddle: Table) -> Plan:
         return _moved(use)
     if use.name in _FILLED:
         return _filled(use)
-    bound = bind(signature_of(use.name), use.positional, use.keywords)
+    bound = _bound(use)
     chosen = _chosen(use, bound, way)
     if chosen is not None:
         return _templated(use, bound, chosen)
@@ -99,6 +99,25 @@ def plan(use: Use, paddle: Table) -> Plan:
         raise Different(TOLD)
     made.conditions += [TOLD] if begins is None else []
     return made
+
+
+#: second names that PyTorch takes for parameters, as numpy calls them
+_SECOND = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
+
+#: what the first parameter is called in the stored signatures, whose functions take it by the name ``input`` too
+_FIRST = frozenset({"A", "a", "x", "self", "tensor", "vec", "y"})
+
+
+def _bound(use: Use) -> Bound:
+    """A call's arguments by parameter; second names of parameters go to the parameters that they stand for."""
+    signature = signature_of(use.name)
+    bound = bind(signature, use.positional, use.keywords)
+    first = signature.parameters[0].name if signature.parameters else ""
+    for name in list(bound.unknown):
+        target = first if name == "input" and first in _FIRST else _SECOND.get(name, "")
+        if target and signature.parameter(target) is not None and target not in bound.given:
+            bound.given[target] = bound.unknown.pop(name)
+    return bound
 
 
 def _port(use: Use, way: Way | None, paddle: Table) -> str:
@@ -212,7 +231,8 @@ def _templated(use: Use, bound: Bound, way: Way) -> Plan:
     given = [name for name in (*bound.given, *bound.unknown) if name not in conversions().dropped and not _as_default(name, bound)]
     written = {*_HOLE.findall(way.template), *way.ignored, *(name for name, _ in way.only)}
     lost = [name for name in given if name not in written]
-    if bound.open or bound.many or lost:
+    gathers = "{*}" in way.template and not any(each.arg is None for each in use.keywords)
+    if ((bound.open or bound.many) and not gathers) or lost:
         raise ByHand(f"no rule for its argument {lost[0]}" if lost else "its arguments are not shown one by one")
     for name, value in way.only:
         if bound.value(name) is UNREADABLE or bound.value(name) != value:

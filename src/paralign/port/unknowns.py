@@ -66,7 +66,7 @@ class Unknowns(Referrer):
         text = self.text
         opening = text.content.find(b"(", text.end(func))
         text.edit(text.start(node), text.start(node), f"_of_tensor({adapter[0]}, {func.attr!r}, ", node)
-        text.edit(text.end(func.value), opening + 1, ", " if given else "", node)
+        text.edit(text.outer(func.value, text.start(node))[1], opening + 1, ", " if given else "", node)
         self.needs("_of_tensor(")
         told = ["for a tensor PyTorch's function, for another object its own method", *adapter[1].conditions]
         fate = Fate.CONDITION if adapter[1].conditions else Fate.REWRITTEN
