@@ -18,6 +18,8 @@ from paralign.catalogue.naming import function_of, torch_signature
 from paralign.catalogue.parameters import TABLES, Signature, parse
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from paralign.catalogue.entries import Entry
 
 if sys.version_info >= (3, 11):
@@ -144,6 +146,23 @@ def needed(template: str) -> frozenset[str]:
                 found.add(name)
                 rest.append(written)
     return frozenset(found)
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Functions and classes of the tables by name, but classes behind those that they are derived from."""
+    found: list[str] = []
+    rest = sorted(names)
+    while rest:
+        ready = next(each for each in rest if not any(base in rest for base in _bases(each)))
+        rest.remove(ready)
+        found.append(ready)
+    return found
+
+
+def _bases(name: str) -> list[str]:
+    """Names in the brackets of a class of the tables."""
+    found = re.search(rf"^class {name}\((.*)\):", conversions().helpers[name], re.MULTILINE)
+    return re.findall(r"\w+", found.group(1)) if found else []
 
 
 def signature_of(name: str) -> Signature:

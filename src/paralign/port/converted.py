@@ -13,7 +13,7 @@ from pathlib import Path
 from paralign.catalogue.parameters import Table, stored
 from paralign.errors import ParalignError, UsageError, one_line, unwritten
 from paralign.port.call_edits import ROOTS
-from paralign.port.conversions import conversions
+from paralign.port.conversions import conversions, in_order
 from paralign.port.converting import Converter
 from paralign.port.ledger import Fate, File, FileFate, Ledger
 from paralign.port.notebooks import Notebook
@@ -200,7 +200,7 @@ def _with_import(tree: ast.Module, converter: Converter) -> str:
     first = next((node for node in tree.body if not _before_imports(node)), None)
     begun = next((node for node in tree.body if not _before_imports(node) and not isinstance(node, ast.Import | ast.ImportFrom)), None)
     texts = [made.text(own) for own, made in converter.adapters.values()]
-    texts += [conversions().helpers[name] for name in sorted(converter.helpers)]
+    texts += [conversions().helpers[name] for name in in_order(converter.helpers)]
     if texts and begun is not None:
         late = not plain or min(plain) > _line(begun)
         at = converter.text.line(_line(begun))
