@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from paralign.catalogue.naming import function_of
-from paralign.port.conversions import signature_of
+from paralign.port.conversions import conversions, signature_of
 from paralign.port.ledger import Fate
 from paralign.port.observing import place
 from paralign.port.unknowns import Unknowns
@@ -46,10 +46,11 @@ def base_of(name: str) -> str:
     stem = last[:-1]
     if not last.endswith("_") or last.startswith("_") or stem.endswith("_") or stem in _RESHAPES:
         return ""
-    if head == "torch.Tensor":
-        function = function_of(f"{head}.{stem}") or f"torch.{stem}"
-        return function if takes_itself(function) else ""
-    return f"{head}.{stem}" if head in ("torch", "torch.nn.functional") and takes_itself(f"{head}.{stem}") else ""
+    if head not in ("torch", "torch.Tensor", "torch.nn.functional"):
+        return ""
+    function = function_of(f"torch.Tensor.{stem}") if head == "torch.Tensor" else f"{head}.{stem}"
+    function = conversions().aliases.get(function or "", function or f"torch.{stem}")
+    return function if takes_itself(function) else ""
 
 
 @cache
@@ -72,7 +73,9 @@ class Deriver(Unknowns):
         if use.form is Form.METHOD and use.name.startswith("torch.Tensor."):
             return self._as_function(node, use)
         base = base_of(use.name)
-        if use.form is not Form.CALL or not base or not node.args or not self._is_whole(node.args[0]):
+        if use.form is not Form.CALL or not base or not given or not self._is_whole(given[0]):
+            return False
+        if not node.args and node.keywords[0].arg != "input":
             return False
         adapter = self._fitting(base, len(node.args), node.keywords)
         if adapter is None or self.hidden("_in_place("):
@@ -104,7 +107,7 @@ class Deriver(Unknowns):
         """``torch._foreach_abs(tensors)``: the function of each tensor."""
         stem = use.name[len(_EACH) :]
         inplace = stem.endswith("_")
-        name = f"torch.{stem.removesuffix('_')}"
+        name = conversions().aliases.get(f"torch.{stem.removesuffix('_')}", f"torch.{stem.removesuffix('_')}")
         named = [each.arg for each in node.keywords]
         if len(node.args) + len(named) != 1 or named not in ([], ["self"]) or self.hidden("_for_each("):
             return False
@@ -123,7 +126,7 @@ class Deriver(Unknowns):
         if not isinstance(func, ast.Attribute) or place(func) in self.named:
             return False
         inplace = use.name.endswith("_") and not use.name.endswith("__")
-        name = base_of(use.name) if inplace else function_of(use.name)
+        name = base_of(use.name) if inplace else conversions().aliases.get(function_of(use.name) or "", function_of(use.name))
         if not name or not takes_itself(name) or (inplace and not self._is_whole(func.value)):
             return False
         adapter = self._fitting(name, 1 + len(node.args), node.keywords)

@@ -102,7 +102,7 @@ def plan(use: Use, paddle: Table) -> Plan:
 
 
 #: second names that PyTorch takes for parameters, as numpy calls them
-_SECOND = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
+_SECOND = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "A": "input", "x1": "input", "x2": "other"}
 
 #: what the first parameter is called in the stored signatures, whose functions take it by the name ``input`` too
 _FIRST = frozenset({"A", "a", "x", "self", "tensor", "vec", "y"})
@@ -117,7 +117,24 @@ def _bound(use: Use) -> Bound:
         target = first if name == "input" and first in _FIRST else _SECOND.get(name, "")
         if target and signature.parameter(target) is not None and target not in bound.given:
             bound.given[target] = bound.unknown.pop(name)
+    way = conversions().calls.get(use.name)
+    if way is not None and way.template:
+        _reduced(bound)
     return bound
+
+
+def _reduced(bound: Bound) -> None:
+    """Give a loss ``reduction`` in place of the arguments that stood for it once, where these are literals."""
+    given = {name: bound.value(name) for name in ("size_average", "reduce") if name in bound.given}
+    if not given or UNREADABLE in given.values():
+        return
+    for name in given:
+        del bound.given[name]
+    average, reduce = (given.get(name) for name in ("size_average", "reduce"))
+    if average is None and reduce is None:
+        return
+    whole = "mean" if average is None or average else "sum"
+    bound.given["reduction"] = ast.Constant("none" if reduce is not None and not reduce else whole)
 
 
 def _port(use: Use, way: Way | None, paddle: Table) -> str:
@@ -163,7 +180,11 @@ def _whole(bound: Bound) -> bool:
 _FILLED = {
     "torch.Tensor": "'float32'", "torch.FloatTensor": "'float32'", "torch.DoubleTensor": "'float64'", "torch.HalfTensor": "'float16'",
     "torch.IntTensor": "'int32'", "torch.LongTensor": "'int64'", "torch.ByteTensor": "'uint8'", "torch.BoolTensor": "'bool'",
+    "torch.CharTensor": "'int8'", "torch.ShortTensor": "'int16'", "torch.BFloat16Tensor": "'bfloat16'",
 }  # fmt: skip
+
+#: when a constructor that is given a variable raises
+_EITHER = "it is given a list or a tuple, which may be a size or data"
 
 #: what is data, and no shape, by its form
 _DATA = (ast.List, ast.Tuple, ast.ListComp, ast.BinOp)
@@ -184,6 +205,8 @@ def _filled(use: Use) -> Plan:
         return Plan(use.name, bound, template=f"paddle.empty([{sizes}], {dtype})", entries=["conversions"])
     if len(given) == 1 and isinstance(given[0], _DATA):
         return Plan(use.name, bound, template=f"_filled_with({{size0}}, {dtype})", entries=["conversions"])
+    if len(given) == 1:
+        return Plan(use.name, bound, template=f"_sized_or_filled({{size0}}, {dtype})", entries=["conversions"], refuses=_EITHER)
     raise ByHand("it makes a tensor of a size, or of data: which of them the source does not show")
 
 
