@@ -18,7 +18,7 @@ else:
 
 #: programs that print what they compute; each is of one way of writing a call
 PROGRAMS = {
-    "a method from its function": "x = torch.tensor([0.5, -2.0])\nprint(x.erfc().numpy().round(5).tolist(), (x * 2).rad2deg().tolist())",
+    "a method from its function": "x = torch.tensor([0.5, -2.0])\nprint([round(each, 4) for each in x.erfc().tolist()], [round(each, 3) for each in (x * 2).rad2deg().tolist()])",
     "in place from its function": "x = torch.tensor([0.5, -2.0])\ny = x.eq_(torch.tensor([0.5, 1.0]))\nprint(x.tolist(), y is x)",
     "a function in place": "x = torch.tensor([0.5, -2.0])\ny = torch.abs_(x)\nprint(x.tolist(), y.tolist())",
     "in place, with gradients": (
@@ -29,13 +29,13 @@ PROGRAMS = {
     "names of numpy": "x = torch.tensor([[1.0, 2.0]])\nprint(torch.sum(x, axis=1, keepdims=True).tolist(), torch.cat([x, x], axis=0).tolist())",
     "reductions as they were given before": (
         "x, y = torch.tensor([1.0, 2.0]), torch.tensor([1.0, -1.0])\n"
-        "print([loss(x, y).tolist() for loss in (torch.nn.SoftMarginLoss(reduce=False, reduction='mean'), torch.nn.MSELoss(size_average=False),"
+        "print([loss(x, y).sum().mul(1000).round().item() for loss in (torch.nn.SoftMarginLoss(reduce=False, reduction='mean'), torch.nn.MSELoss(size_average=False),"
         " torch.nn.L1Loss(size_average=True, reduce=True))], torch.nn.functional.l1_loss(x, y, size_average=False).item())"
     ),
     "a gradient asked for": "x = torch.exp(torch.full((2,), 1.0, requires_grad=True))\nprint(x.dtype is torch.float32, x.detach().tolist())\nx.sum().backward()",
     "a layer's type": "print(torch.nn.Linear(2, 3, dtype=torch.float64).bias.dtype is torch.float64)",
     "all arguments": "print([each.shape for each in map(list, torch.atleast_2d(torch.tensor(1.0), torch.tensor([1.0]))) if hasattr(each, 'shape')])",
-    "a corrected spread": "x = torch.tensor([1.0, 2.0, 4.0])\nprint(x.std(correction=2).item(), torch.var(x, dim=0, correction=3).item(), x.std().item())",
+    "a corrected spread": "x = torch.tensor([1.0, 2.0, 4.0])\nprint(round(x.std(correction=2).item(), 4), torch.var(x, dim=0, correction=3).item(), round(x.std().item(), 4))",
     "a cumulated product": "x = torch.tensor([1, 2, 3], dtype=torch.int32)\nprint(x.cumprod(0).dtype is torch.int64, torch.vander(x).dtype is torch.int64)",
     "equal": "x = torch.ones(2)\nprint(torch.equal(x, x), torch.equal(x, torch.ones(3)), x.equal(x + 1) is False)",
 }  # fmt: skip

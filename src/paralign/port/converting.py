@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from paralign.catalogue.naming import paddle_name
 from paralign.catalogue.parameters import stored
@@ -22,6 +23,9 @@ from paralign.port.ownership import guessed_owner, hinted_owner
 from paralign.port.placing import OWN_START
 from paralign.port.planning import ByHand, Different, Plan, plan
 from paralign.port.values import Certainty, Form, Use
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class Converter(Deriver):
@@ -251,19 +255,6 @@ class Converter(Deriver):
         plain = replace(plain, keywords=[each for each in plain.keywords if each.arg not in around])
         return without_legacy(plain) or plain
 
-    def _put_around(self, node: ast.Call, use: Use) -> None:
-        """Write what ``requires_grad=``, ``dtype=`` of a layer and ``out=`` ask for around a call that was written without them."""
-        for name in _around_of(use):
-            value = next(each.value for each in use.keywords if each.arg == name)
-            helper = _AROUND[name]
-            if self.hidden(helper):
-                raise ByHand(self.hidden(helper))
-            self.needs(helper)
-            self.visit(value)
-            self.text.edit(self.text.start(node), self.text.start(node), helper, node)
-            self.text.edit(self.text.end(node), self.text.end(node), partial(self._closing, value), node, closes=True)
-        self._put_out(node, use)
-
     def _without_out(self, use: Use) -> Use:
         """A call without ``out=``, which names tensors; as it is where it has none.
 
@@ -278,17 +269,26 @@ class Converter(Deriver):
             raise ByHand("what out= writes into is no plain name")
         return replace(use, keywords=[each for each in use.keywords if each.arg != "out"])
 
-    def _put_out(self, node: ast.Call, use: Use) -> None:
-        """Write ``_into(call, tensor)`` around a call that was written without its ``out=``."""
+    def _put_around(self, node: ast.Call, use: Use) -> None:
+        """Write what ``requires_grad=``, ``dtype=`` of a layer and ``out=`` ask for around a call that was written without them."""
+        around = _around_of(use)
         given = _out_of(use)
-        if given is None or self.hidden("_into("):
+        if given is not None and not self.hidden("_into("):
+            around.append("out")
+        if not around:
             return
-        self.needs("_into(")
-        self.text.edit(self.text.start(node), self.text.start(node), "_into(", node)
-        self.text.edit(self.text.end(node), self.text.end(node), f", {ast.unparse(given)})", node, closes=True)
+        values = [next(each.value for each in use.keywords if each.arg == name) for name in around]
+        for name, value in zip(around, values, strict=True):
+            if self.hidden(_AROUND[name]):
+                raise ByHand(self.hidden(_AROUND[name]))
+            self.needs(_AROUND[name])
+            self.visit(value)
+        head = "".join(_AROUND[name] for name in reversed(around))
+        self.text.edit(self.text.start(node), self.text.start(node), head, node)
+        self.text.edit(self.text.end(node), self.text.end(node), partial(self._closing, values), node, closes=True)
 
-    def _closing(self, value: ast.expr) -> str:
-        return f", {self.text.within(value)})"
+    def _closing(self, values: Sequence[ast.expr]) -> str:
+        return "".join(f", {self.text.within(value)})" for value in values)
 
     def _is_asked_for(self, node: ast.Call) -> bool:
         """``hasattr(nn, "SiLU")``: what PyTorch has is known; the branch for it is converted."""
@@ -472,7 +472,7 @@ def _out_of(use: Use) -> ast.expr | None:
 
 
 #: functions that write what an argument asks for around a call
-_AROUND = {"requires_grad": "_asking(", "dtype": "_of_type("}
+_AROUND = {"requires_grad": "_asking(", "dtype": "_of_type(", "out": "_into("}
 
 
 def _around_of(use: Use) -> list[str]:

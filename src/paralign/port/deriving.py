@@ -72,6 +72,10 @@ class Deriver(Unknowns):
             return self._for_each(node, use)
         if use.form is Form.METHOD and use.name.startswith("torch.Tensor."):
             return self._as_function(node, use)
+        return self._in_place(node, use, given)
+
+    def _in_place(self, node: ast.Call, use: Use, given: Sequence[ast.expr]) -> bool:
+        """``torch.abs_(x)``: the tensor takes the function's result."""
         base = base_of(use.name)
         if use.form is not Form.CALL or not base or not given or not self._is_whole(given[0]):
             return False

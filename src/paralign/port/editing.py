@@ -36,15 +36,17 @@ class Edit:
     closes: bool = False
 
     @property
-    def order(self) -> tuple[int, int, int]:
-        """Ends of nodes before beginnings, insertions before replacements.
+    def order(self) -> tuple[int, int, float, int]:
+        """Ends of nodes before beginnings, the outermost first.
 
-        Of these the outermost come first.
+        Of one node insertions come before replacements.
         """
         size = self.span[1] - self.span[0]
         if self.start < self.end:
-            return self.start, 2, -size
-        return (self.start, 0, size) if self.closes else (self.start, 1, -size)
+            return self.start, 1, -size, 1
+        if self.closes:
+            return self.start, 0, size, 0
+        return self.start, 1, -size if size else float("-inf"), 0
 
 
 class Text:
