@@ -2,7 +2,8 @@
 
 ``python benchmarks/paconvert_tests/table.py DIR`` takes the folder ``tests`` of a checkout of PaddlePaddle/PaConvert, and prints how many
 programs are right, flagged and silently wrong. ``--paconvert PROGRAM`` converts them with that program too. ``--only NAME`` takes the files
-``test_NAME*.py`` alone, ``--every N`` every N-th program, ``--write FILE`` writes the table, ``--list FILE`` every outcome as JSON lines.
+``test_NAME*.py`` alone, ``--every N`` every N-th program, ``--from N`` from the N-th on (0 is the first),
+``--limit SECONDS`` ends a program after that time, ``--write FILE`` writes the table, ``--list FILE`` every outcome as JSON lines.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import executing
 from borrowed import Snippet, snippets
 from executing import ENDS, KIND, RAISES, REFUSES, SAME, UNRUN, VALUE, Found, apart, judged
 
@@ -152,6 +154,8 @@ def main() -> int:
     options.add_argument("--paconvert", default="")
     options.add_argument("--only", default="")
     options.add_argument("--every", type=int, default=1)
+    options.add_argument("--from", dest="begin", type=int, default=0)
+    options.add_argument("--limit", type=float, default=executing.LIMIT)
     options.add_argument("--write", type=Path)
     options.add_argument("--list", type=Path)
     chosen = options.parse_args()
@@ -159,7 +163,8 @@ def main() -> int:
         print(f"{chosen.tests} holds no tests of paconvert (apibase.py): name the folder tests of a checkout of PaddlePaddle/PaConvert")
         return 2
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    listed = list(itertools.islice(snippets(chosen.tests, chosen.only), 0, None, chosen.every))
+    executing.LIMIT = chosen.limit
+    listed = list(itertools.islice(snippets(chosen.tests, chosen.only), chosen.begin, None, chosen.every))
     found = {f"program{at:05}.py": snippet for at, snippet in enumerate(listed)}
     with tempfile.TemporaryDirectory() as folder:
         source, made = Path(folder, "source"), []

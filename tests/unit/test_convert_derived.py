@@ -60,6 +60,31 @@ def test_a_call_that_follows_from_another_gives_the_same(tmp_path, form):
     assert given[0].stdout == given[1].stdout, text + given[1].stderr
 
 
+SIZES = """import numpy as np
+import torch
+
+
+def made(a):
+    return torch.FloatTensor(a)
+
+
+print(list(made(3).shape), made(np.ones((2, 2))).tolist())
+try:
+    made([2, 3])
+except NotImplementedError:
+    print("raises")
+"""
+
+
+def test_a_constructor_of_a_variable_is_decided_when_it_runs(tmp_path):
+    pytest.importorskip("paddle")
+    (tmp_path / "source.py").write_text(SIZES, encoding="utf-8")
+    ledger = convert_code(tmp_path / "source.py", tmp_path / "port.py")
+    assert not ledger.left
+    done = subprocess.run([sys.executable, tmp_path / "port.py"], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[:2] == ["[3] [[1.0, 1.0], [1.0, 1.0]]", "raises"]
+
+
 @pytest.mark.parametrize(
     "program",
     [
