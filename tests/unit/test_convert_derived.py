@@ -107,3 +107,16 @@ def test_no_rule_stands_twice():
                 assert (section, name) not in found, f"{section} {name}: in {path.name} and in {found[section, name]}"
                 found[section, name] = path.name
     assert len(found) > 1000
+
+
+@pytest.mark.parametrize(
+    "call", ["torch.logdet(x)", "torch.linalg.pinv(x)", "torch.linalg.matrix_norm(x)", "torch.linalg.cond(x)", "x.std()"]
+)
+def test_functions_that_paddle_gets_wrong_of_complex_numbers_raise(tmp_path, call):
+    pytest.importorskip("paddle")
+    text, ledger = converted(
+        tmp_path, f"x = torch.tensor([[1.0 + 2.0j, 0.5], [0.0, 3.0 - 1.0j]])\nprint({call.replace('std()', 'std(correction=2)')})"
+    )
+    assert not ledger.left, text
+    done = subprocess.run([sys.executable, tmp_path / "port.py"], capture_output=True, text=True, check=False)
+    assert "NotImplementedError" in done.stderr
