@@ -149,7 +149,7 @@ def needed(template: str) -> frozenset[str]:
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Functions and classes of the tables by name, but classes behind those that they are derived from."""
+    """Functions and classes of the tables by name, classes behind their bases."""
     found: list[str] = []
     rest = sorted(names)
     while rest:

@@ -245,7 +245,9 @@ class Converter(Deriver):
                 self.by_hand(node, use.name, str(reason))
 
     def _plain(self, use: Use) -> Use:
-        """A call without the arguments that are written around it, and with ``reduction`` in place of those that stood for it.
+        """A call without the arguments that are written around it.
+
+        A loss gets ``reduction`` in place of the arguments that stood for it.
 
         Raises:
             ByHand: what ``out=`` writes into is no plain name.
@@ -270,7 +272,7 @@ class Converter(Deriver):
         return replace(use, keywords=[each for each in use.keywords if each.arg != "out"])
 
     def _put_around(self, node: ast.Call, use: Use) -> None:
-        """Write what ``requires_grad=``, ``dtype=`` of a layer and ``out=`` ask for around a call that was written without them."""
+        """Write what ``requires_grad=``, a layer's ``dtype=`` and ``out=`` ask for around a call."""
         around = _around_of(use)
         given = _out_of(use)
         if given is not None and not self.hidden("_into("):
@@ -397,7 +399,7 @@ class Converter(Deriver):
         self.note(node, use.name, fate, " ".join([*dict.fromkeys(made.conditions), *refused, *guess]), made.entries)
 
     def _leave_out(self, node: ast.Call, use: Use, made: Plan) -> None:
-        """Have arguments removed that a call was planned without, and one written that stands for them."""
+        """Remove arguments that a call was planned without; write what stands for them."""
         standing = {each.arg: each.value for each in use.keywords if each.arg is not None and not hasattr(each.value, "lineno")}
         if not made.template:
             made.added.update({made.keywords.pop(name, None) or name: ast.unparse(value) for name, value in standing.items()})

@@ -1,4 +1,7 @@
-"""Calls that follow from other calls: a method from its function, an in-place form from the one that gives a result."""
+"""Calls that follow from other calls.
+
+A method follows from its function, an in-place form from the one that gives a result.
+"""
 
 from __future__ import annotations
 
@@ -151,7 +154,10 @@ class Deriver(Unknowns):
 
 
 def without_legacy(use: Use) -> Use | None:
-    """A call of a loss with ``reduction`` in place of the arguments that stood for it; None where it has none, or they are no literals."""
+    """A call of a loss with ``reduction`` in place of the arguments that stood for it.
+
+    None where it has none of these, or they are no literals.
+    """
     given = {each.arg: each.value for each in use.keywords if each.arg in _LEGACY}
     if not given or not all(isinstance(each, ast.Constant) for each in given.values()):
         return None

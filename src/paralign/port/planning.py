@@ -109,7 +109,7 @@ _FIRST = frozenset({"A", "a", "x", "self", "tensor", "vec", "y"})
 
 
 def _bound(use: Use) -> Bound:
-    """A call's arguments by parameter; second names of parameters go to the parameters that they stand for."""
+    """A call's arguments by parameter, those given by a second name too."""
     signature = signature_of(use.name)
     bound = bind(signature, use.positional, use.keywords)
     first = signature.parameters[0].name if signature.parameters else ""
@@ -124,7 +124,7 @@ def _bound(use: Use) -> Bound:
 
 
 def _reduced(bound: Bound) -> None:
-    """Give a loss ``reduction`` in place of the arguments that stood for it once, where these are literals."""
+    """Give a loss ``reduction`` in place of literals that stood for it once."""
     given = {name: bound.value(name) for name in ("size_average", "reduce") if name in bound.given}
     if not given or UNREADABLE in given.values():
         return
