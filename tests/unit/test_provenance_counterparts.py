@@ -9,6 +9,7 @@ from tests.unit.test_provenance import line_of, record
 
 from paralign.locate.lines import number_lines
 from paralign.locate.provenance import samples, tracing_back
+from paralign.locate.provenance.blame import Search
 from paralign.locate.provenance.value_graph import Seen
 
 __all__ = ["record"]
@@ -345,3 +346,20 @@ def test_parts_of_a_buffer_in_another_order_are_named_where_they_are_joined(reco
     assert number_lines._of_buffer(both, taking, taking).expression.line == line_of(WAVES)
     right = tracing_back.Sides(both.reference, both.reference)
     assert number_lines._of_buffer(right, taking, taking) is None
+
+
+OPENED = """
+    import io
+
+    def run():
+        return io.BytesIO("data/petal.jpg".encode()), io.StringIO("reflect")
+"""
+
+
+def test_how_a_path_is_put_together_does_not_accuse_what_is_opened(record):
+    wrong = OPENED.replace('"data/petal.jpg"', '("data/petal" + ".jpg")').replace("reflect", "nearest")
+    both = tracing_back.Sides(record(OPENED, lambda *_: ()), record(wrong, lambda *_: ()))
+    opened = {e.label.rpartition(".")[2]: e for e in both.candidate.expressions if e.mark[0] == "k" and e.kind == "call"}
+    search = Search(both.candidate.root("0"), None, Seen(both.reference.expressions), both.reference.expressions)
+    assert not search._has_wrong_behind(opened["BytesIO"])
+    assert search._has_wrong_behind(opened["StringIO"]), "this text is no part of a path"

@@ -302,7 +302,14 @@ class Search:
 
     def _has_wrong_behind(self, each: Expression) -> bool:
         """Whether something is wrong in an object that cannot be compared itself."""
-        return any(self.is_right(e) is False and not self.is_excused(e) for e in behind(each) if e.kind != "input")
+        made_of = [e for e in behind(each) if e.kind != "input"]
+        return any(self.is_right(e) is False and not self.is_excused(e) and not self._is_part_of_text(e) for e in made_of)
+
+    def _is_part_of_text(self, each: Expression) -> bool:
+        """Whether a text is a part of a right one: how a path is put together."""
+        if not isinstance(each.scalar, str):
+            return False
+        return any(isinstance(user.scalar, str) and bool(self.is_right(user)) for user in each.users)
 
     def _beside(self, each: Expression, due: Expression | None) -> dict[str, Expression]:
         """The operands of the reference's expression, by role, where it is the same operation."""
