@@ -130,8 +130,9 @@ class Units:
             outcome = Outcome(found.stages, found.preflight, found.reference, found.candidate)
             if context.plan is not None and "weights" in context.artifacts:
                 outcome.plan, outcome.state = context.plan, str(context.artifacts["weights"][1].path)
+            own = f"{self._folder / 'captures'}/"  # what the unit is called with: its key tells
             for files in context.used.values():
-                outcome.used.update(files)
+                outcome.used.update({path: known for path, known in files.items() if not path.startswith(own)})
         return outcome
 
 
@@ -175,7 +176,8 @@ def _holds(captures: Path, now: Interpreter) -> bool:
         found = [Capture.open(path) for path in names]
     except CaptureFormatError:
         return False
-    return bool(found) and not any(variables.changed(capture.manifest.variables, now.variables) for capture in found)
+    recorded = [capture.manifest.variables for capture in found if capture.manifest.variables]  # others were written here, by no side
+    return bool(recorded) and not any(variables.changed(known, now.variables) for known in recorded)
 
 
 def check_all(units: Units, wanted: list[Unit], jobs: int, progress: Callable[[str], None]) -> list[Outcome]:
