@@ -22,6 +22,7 @@ from paralign.run.remedies import remedy
 from paralign.run.standing_process import Child, Standing
 from paralign.stages import run as run_stage
 from paralign.stages.common.precision import NATIVE_KEY
+from paralign.stages.metric.evaluating import EVALUATION
 from paralign.worker.protocol import Batch, Describe, Description, Given
 from paralign.worker.protocol.wire import encode
 
@@ -240,13 +241,23 @@ def _is_gradient(pair: Pair) -> bool:
     return pair.reference is not None and pair.reference.role == "gradient"
 
 
+#: what makes the sides' own evaluations differ where their metrics agree on the reference's outputs
+_OF_EVALUATIONS = ("forward", "data")
+
+
+def _is_evaluation_alone(stage: StageResult) -> bool:
+    """Whether only the sides' own evaluations differ, and no metric of given outputs."""
+    return any(finding.rule == EVALUATION for finding in stage.findings)
+
+
 def say_follows(result: CheckResult, carried: StageResult | None, *, guessed: bool = False) -> None:
     """Say of a diverged last stage which earlier divergence it may have inherited."""
     *before, last = result.stages
     wrong = [s.name for s in before if s.verdict == DIVERGED]
     hidden = carried is not None and carried.verdict == DIVERGED and "weights" not in {s.name for s in result.stages}
     if last.verdict == DIVERGED:
-        last.follows = [name for name in BY_NAME[last.name].follows if name in wrong or (hidden and name == "weights")]
+        inherits = [*BY_NAME[last.name].follows, *(_OF_EVALUATIONS if _is_evaluation_alone(last) else ())]
+        last.follows = [name for name in inherits if name in wrong or (hidden and name == "weights")]
     if guessed and last.verdict == DIVERGED and BY_NAME[last.name].needs_weights and last.name != "weights":
         if "weights" in {stage.name for stage in before}:
             last.warnings.insert(0, GUESSED)  # the stage `weights` tells the doubt

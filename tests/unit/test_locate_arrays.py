@@ -108,6 +108,12 @@ def test_labels_that_differ_by_one_are_not_called_rounded():
     assert explain(None, labels, labels + np.array([0, 0, 1, 0, 1, 0, 0, 1])) is None
 
 
+def test_numbers_of_classes_that_are_one_off_are_counted_from_another_number():
+    found = explain(None, np.arange(20), np.arange(20) - 1)
+    assert (found.rule, found.fix) == ("data/shift", "count from the same number on both sides")
+    assert explain(None, np.arange(20) / 7, np.arange(20) / 7 - 1).fix == "subtract -1, or leave out what adds it"
+
+
 @pytest.mark.parametrize(("ddof", "first", "second"), [(1, "n - 1", "n"), (0, "n", "n - 1")])
 def test_a_factor_near_one_is_told_as_that_of_two_deviations(ddof, first, second):
     rows = RANDOM.normal(size=200)

@@ -77,7 +77,9 @@ def test_the_sentence_of_a_stage_is_its_cause_or_its_line(result, tmp_path):
     sentences = {stage.name: stage.sentence for stage in report.stages}
     assert sentences["weights"] == ""
     line = "candidate.py:12: line_12 = 12 (reference: reference.py:12)"
-    assert sentences["forward"] == f"candidate (conv2d): right inputs, another result at {line}"
+    assert (
+        sentences["forward"] == f"candidate (conv2d): right inputs, another result at {line}; exclusive=True here, False in the reference"
+    )
     assert sentences["backward"] == "decay 0.1; set 0.01"
     assert sentences["metric"] == "too few"
     assert sentences["loss"] == "nothing was compared"

@@ -29,12 +29,13 @@ class Point:
 class TracedValue:
     """A wrong number, text or list of the candidate's, and the reference's.
 
-    ``reference`` is None where that is not known; ``source`` is the reference's line, ``file:line``.
+    ``reference`` is None where that is not known; ``source`` is the reference's line, ``file:line``, ``code`` its text.
     """
 
     candidate: Any
     reference: Any = None
     source: Optional[str] = None
+    code: Optional[str] = None
 
 
 @dataclass(frozen=True)

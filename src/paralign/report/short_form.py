@@ -5,6 +5,7 @@ The sentence, both lines of code, the patch, the evidence.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from paralign.model import CheckResult, Divergence, Finding, Pair, Point, StageResult
+    from paralign.model import CheckResult, Divergence, Finding, Pair, Point, StageResult, TracedValue
 
 #: lines between the table and the verdict: what a reader takes in at once
 LINES = 12
@@ -38,6 +39,9 @@ FIRST = 4
 
 #: lines of what all rests on: guessed weights, weights that were not carried over, a side that is not deterministic, the other
 DOUBTS = 4
+
+#: how batches and samples are called, which are no places in a program
+BATCH = re.compile(r"(batch|sample)_\d+|all")
 
 #: characters of a sentence: two lines of a terminal; of a remark, which may name two files with their folders
 SENTENCE, REMARK = 200, 300
@@ -251,14 +255,32 @@ def _code(fault: Divergence, *, patched: bool) -> Iterator[Text]:
     for side, point in (("reference", fault.reference), ("candidate", fault.candidate)):
         if side == "candidate" and patched:
             continue
-        where, code = (say("no counterpart found"), "") if point is None else (point.source or _operation(point), point.code or "")
+        where, code = _place(point)
         if side == "reference" and fault.value is not None and fault.value.source:
-            where, code = fault.value.source, repr(fault.value.reference)
+            where, code = fault.value.source, _valued(fault.value)
         line = Text.assemble(
             say("  {side}: {point}", side=say(side), point=one_line(where)), (f"  {one_line(code)}" if code else "", "cyan")
         )
         line.no_wrap, line.overflow = True, "ellipsis"
         yield line
+
+
+def _place(point: Point | None) -> tuple[str, str]:
+    """Where a point lies, and its code."""
+    if point is None:
+        return say("no counterpart found"), ""
+    is_batch = BATCH.fullmatch(point.name) is not None and not point.op
+    if point.source is None and is_batch:
+        return say("the line is not known"), ""
+    return point.source or _operation(point), point.code or ""
+
+
+def _valued(value: TracedValue) -> str:
+    """The text of the reference's line, and what it gives where that is known."""
+    told = "" if value.reference is None else repr(value.reference)
+    if value.code and told and told not in value.code:
+        return f"{value.code}  = {told}"
+    return value.code or told
 
 
 def _evidence(stage: StageResult, found: Finding | None) -> str:

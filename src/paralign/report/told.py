@@ -360,7 +360,7 @@ def _of_fault(fault: Fault) -> str:
     code = f": {fault.candidate.code}" if fault.candidate.code else ""
     against = say(" (reference: {place})", place=where(fault.reference)) if fault.reference is not None else ""
     doubt = "" if fault.confirmed else say(", not confirmed")
-    return say("{what} at {place}", what=_said(fault), place=where(fault.candidate)) + f"{code}{against}{doubt}"
+    return say("{what} at {place}", what=_said(fault), place=where(fault.candidate)) + f"{code}{against}{doubt}{_how(fault)}"
 
 
 def _said(fault: Fault) -> str:
@@ -369,9 +369,13 @@ def _said(fault: Fault) -> str:
     said = SENTENCES.get(fault.kind)
     if said is None:
         return fault.notes[0] if fault.notes else say("right inputs and another result")
-    told = say(said, op=own or step or say("the model itself"), step=step or say("something"))
+    return say(said, op=own or step or say("the model itself"), step=step or say("something"))
+
+
+def _how(fault: Fault) -> str:
+    """What differs in arguments at a guilty point, else how its result came about."""
     differing = parted(fault.kind, *(None if place is None else place.arguments for place in (fault.reference, fault.candidate)))
-    return told + (differing or (say("; {more}", more=fault.relation) if fault.relation else ""))
+    return differing or (say("; {more}", more=fault.relation) if fault.relation else "")
 
 
 def _of_pairs(stage: StageTold) -> str:

@@ -244,12 +244,9 @@ def _affine(given: Array | None, reference: Array, candidate: Array) -> Iterator
         return
     size = float(np.abs(candidate).max())
     if abs(factor - 1) <= EQUAL:
-        yield (
-            "shift",
-            f"the candidate's values are the reference's plus {offset:.6g}",
-            f"subtract {offset:.6g}, or leave out what adds it",
-            error,
-        )
+        whole = all(np.array_equal(a, np.round(a)) for a in (reference, candidate))
+        fix = "count from the same number on both sides" if whole else f"subtract {offset:.6g}, or leave out what adds it"
+        yield "shift", f"the candidate's values are the reference's plus {offset:.6g}", fix, error
     elif abs(offset) <= EQUAL * size:
         known = " (a division by 255 is missing or is done twice)" if any(abs(factor / k - 1) < 1e-4 for k in (255, 1 / 255)) else ""  # noqa: PLR2004 - rounding
         yield "scale", f"the candidate's values are the reference's times {factor:.6g}{known}", _scaling(factor), error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from paralign.locate.optimizer.setting_lines import code_at
 from paralign.model import TracedValue
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ def value_of(found: Blamed) -> TracedValue | None:
     if plain_values[0] is None:
         return None
     due = found.reference
-    return TracedValue(plain_values[0], plain_values[1], due.source if due is not None and due.file else None)
+    source = due.source if due is not None and due.file else None
+    return TracedValue(plain_values[0], plain_values[1], source, code_at(source))
 
 
 def said(found: Blamed) -> str:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from paralign.context import Context
     from paralign.model import StageResult
 
+#: the id of the finding where only the sides' own evaluations differ
+EVALUATION = "metric/evaluation"
+
 #: relative difference that rounding in a whole model explains in a metric that is continuous
 SAME = 1e-3
 
@@ -66,7 +69,7 @@ def compare(context: Context, result: StageResult) -> None:
         result.notes.append(f"each side's own evaluation (reference and candidate): {', '.join(parts)}, {over}")
     if apart and not wrong_of(before):
         cause = "the metrics agree on the reference's outputs, the evaluations do not: what differs lies in the model or in the data"
-        result.findings.append(Finding("metric/evaluation", cause, "look at the stages forward and data", proven=False))
+        result.findings.append(Finding(EVALUATION, cause, "look at the stages forward and data", proven=False))
 
 
 def _judge_counts(result: StageResult, counts: list[int], told: str) -> None:
