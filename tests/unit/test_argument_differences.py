@@ -15,6 +15,8 @@ from paralign.report.fault_sentences import parted
         ({"align_corners": True}, {"align_corners": False}, [("align_corners", False, True)]),
         ({"padding": [1, 1]}, {"paddings": [2, 2]}, [("paddings", [2, 2], [1, 1])]),
         ({"mode": "mean"}, {"mode": "sum"}, [("mode", "sum", "mean")]),
+        ({"p": float("inf")}, {"p": 2.0}, [("p", 2.0, float("inf"))]),
+        ({"size": 10**400}, {"size": 1.0}, [("size", 1.0, 10**400)]),
     ],
 )
 def test_another_value_is_found_whatever_the_framework_calls_it(reference, candidate, found):
@@ -33,6 +35,7 @@ def test_another_value_is_found_whatever_the_framework_calls_it(reference, candi
         ({"training": False}, {"is_test": True}),
         ({"eps": 1e-5}, {}),
         ({"weight": None}, {"weight": 3}),
+        ({"dims": [-1], "end": 2**63 - 1, "dtype": "torch.float64"}, {"dims": [2], "end": 5, "dtype": "float64"}),
     ],
 )
 def test_what_means_the_same_or_cannot_be_told_is_left_alone(reference, candidate):

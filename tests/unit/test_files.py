@@ -94,7 +94,7 @@ def test_a_child_that_has_closed_its_files_writes_into_no_other(seen, tmp_path):
     assert (tmp_path / "new.txt").read_bytes() == b""
 
 
-@pytest.mark.parametrize("name", ["'base.db'", "'file:base.db?mode=rwc', uri=True"])
+@pytest.mark.parametrize("name", ["'base.db'", "'file:base.db?mode=rwc', uri=True", "__import__('pathlib').Path('base.db')"])
 def test_databases_are_seen(seen, name):
     pytest.importorskip("sqlite3")
     assert "base.db" in seen(f"import sqlite3; sqlite3.connect({name}).execute('create table t(v)')")

@@ -28,3 +28,14 @@ def test_equal_rows_are_the_same_in_bfloat16_too():
     told = free_running.ranked(scores, scores)
     assert told.startswith("the largest value is the same in 12 of 12 rows (the 5 largest in 12); the sides differ by at most 0,")
     assert "where another" not in told
+
+
+@pytest.mark.usefixtures("rows_at_a_time")
+def test_suppressed_words_do_not_hide_what_differs():
+    scores = np.random.default_rng(1).standard_normal((4, 6))
+    scores[:, 2] = -np.inf
+    other = scores.copy()
+    other[:, 0] += 3.0
+    assert "the sides differ by at most 3," in free_running.ranked(typed(scores), typed(other))
+    other[1, 4] = np.nan
+    assert "the sides differ by at most inf," in free_running.ranked(typed(scores), typed(other))

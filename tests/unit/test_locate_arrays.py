@@ -103,6 +103,16 @@ def test_a_mask_from_the_other_end_is_not_called_reversed_or_sorted():
     assert explain(None, np.arange(9.0), np.arange(9.0)[::-1]).rule == "data/columns"
 
 
+def test_a_mask_of_a_picture_that_is_flipped_is_told():
+    mask = (RANDOM.random((16, 16)) > 0.5).astype(float)
+    assert explain(None, mask, mask[::-1]).rule == "data/flip"
+    assert explain(None, np.array([480, 640]), np.array([640, 480])).rule == "data/columns"
+
+
+def test_pictures_are_not_counted_from_another_number():
+    assert explain(None, np.round(PICTURE), np.round(PICTURE) - 128).fix == "subtract -128, or leave out what adds it"
+
+
 def test_labels_that_differ_by_one_are_not_called_rounded():
     labels = np.array([0, 1, 2, 0, 1, 2, 3, 5])
     assert explain(None, labels, labels + np.array([0, 0, 1, 0, 1, 0, 0, 1])) is None

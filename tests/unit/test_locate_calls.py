@@ -351,6 +351,15 @@ def test_a_factor_that_the_reference_has_too_is_not_confirmed_to_be_extra(tmp_pa
     assert not any(each.confirmed for each in found if each.what == "extra")
 
 
+def test_a_factor_that_is_taken_twice_is_confirmed(tmp_path):
+    def scaled(m, times):
+        x = m.scale(m.exp(m.tanh(layer(m, m.input(), 0))), 0.3)
+        return layer(m, x if times == 1 else m.scale(x, 0.3), 1)
+
+    found = located(tmp_path, lambda m: scaled(m, 1), lambda m: scaled(m, 2))
+    assert [(each.what, each.confirmed) for each in found] == [("extra", True)]
+
+
 def test_a_factor_that_is_extra_is_confirmed(tmp_path):
     def doubled(m, factor):
         x = m.exp(m.tanh(layer(m, m.input(), 0)))

@@ -191,7 +191,10 @@ def test_the_largest_of_the_references_go_until_the_others_are_in_bounds(tmp_pat
     assert [name for name, path in paths.items() if released(path)] == ["backward", "operations"]
 
 
-def differing(tmp_path, monkeypatch, times):
+ASKED = frozenset({"weights", "forward", "operations", "operations-values", "backward"})
+
+
+def differing(tmp_path, monkeypatch, times, asked=ASKED):
     """What a check that differs leaves: sizes in values of float64, in bounds of so many times the reference's weights."""
     monkeypatch.setattr(retention, "LEAST_DIFFERING", 0)
     monkeypatch.setattr(retention, "TIMES_DIFFERING", times)
@@ -206,9 +209,7 @@ def differing(tmp_path, monkeypatch, times):
         for side, found in sizes.items()
         for name, size in found.items()
     }
-    retention.settle(
-        tmp_path, result(forward=DIVERGED, backward=DIVERGED), {"weights", "forward", "operations", "operations-values", "backward"}
-    )
+    retention.settle(tmp_path, result(forward=DIVERGED, backward=DIVERGED), asked)
     return {name for name, path in paths.items() if released(path)}
 
 
@@ -227,9 +228,10 @@ def test_a_check_that_differs_keeps_within_bounds_what_is_read_later(tmp_path, m
     assert differing(tmp_path, monkeypatch, times) == gone
 
 
-def test_weights_and_outputs_stay_whatever_the_bounds(tmp_path, monkeypatch):
+@pytest.mark.parametrize("asked", [ASKED, {"backward"}, set()])
+def test_weights_and_outputs_stay_whatever_the_bounds(tmp_path, monkeypatch, asked):
     left = {f"{side}/forward" for side in ("reference", "candidate")} | {"reference/weights"}
-    assert not differing(tmp_path, monkeypatch, 0) & left
+    assert not differing(tmp_path, monkeypatch, 0, asked) & left
 
 
 # -- whole checks ------------------------------------------------------------------------------------------------------------

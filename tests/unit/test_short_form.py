@@ -66,7 +66,7 @@ def below(*stages, **how):
 
 def test_sentence_both_lines_evidence_further_lines():
     assert below(diverged()) == [
-        "forward diverged: bn (BatchNorm2D): right inputs, another result",
+        "forward diverged: bn (BatchNorm2D): right inputs, another result; epsilon=1e-05 here, 0.001 in the reference",
         "  reference: net.py:5  self.bn = nn.BatchNorm2d(8, eps=1e-3)",
         "  candidate: port.py:7  self.bn = nn.BatchNorm2D(8)",
         "  error 0.5, 5.0e+06 times its noise; of its inputs 0; of the outputs with the reference's value put here 0",
@@ -113,9 +113,11 @@ def test_the_step_that_is_missing_is_named():
 
 
 def test_what_no_run_confirmed_is_said_to_be_so():
-    assert below(diverged(found=fault(confirmed=False)))[0].endswith("another result (not confirmed)")
+    assert below(diverged(found=fault(confirmed=False)))[0].endswith(
+        "another result; epsilon=1e-05 here, 0.001 in the reference (not confirmed)"
+    )
     suspected = Finding("x", "padding counts", "exclusive=False")
-    assert below(diverged(findings=[suspected]))[0].endswith("another result; suspected cause: padding counts")
+    assert below(diverged(findings=[suspected]))[0].endswith("0.001 in the reference; suspected cause: padding counts")
 
 
 def test_consequences_are_one_line_after_the_cause():
@@ -211,7 +213,7 @@ def test_long_and_hostile_texts_stay_in_their_lines():
 def test_in_chinese():
     with speaking("zh"):
         lines = below(diverged(), diverged("loss", follows=["forward"]))
-    assert lines[0] == "forward 前向 不一致: bn (BatchNorm2D)：输入相同，结果不同"
+    assert lines[0] == "forward 前向 不一致: bn (BatchNorm2D)：输入相同，结果不同；这里 epsilon=1e-05，参考为 0.001"
     assert lines[1].startswith("  参考：net.py:5")
     assert lines[-2] == "loss 损失 不一致: 可能只是由 forward 前向 引起：请先看那里"
 

@@ -152,6 +152,9 @@ def _is_done_too(fault: Fault) -> bool:
         return False
     operation = fault.operation
     numbers = _taken(operation) - COMMON
+    before = [value.maker for value in operation.inputs if value.maker is not None and fault.judgement.is_right(value)]
+    if any(step.kind == operation.kind and not numbers.isdisjoint(_taken(step)) for step in before):
+        return False  # the candidate has done that step already: this one is a second
     way = way_to(fault.judgement, fault.guilt.trial.due, CONTEXT)
     return any(step.kind == operation.kind and not numbers.isdisjoint(_taken(step)) for step in way)
 

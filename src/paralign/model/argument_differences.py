@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Dict, List, Mapping, NamedTuple
 
 #: names of a framework's kernels -> one name for both
@@ -15,7 +16,9 @@ _CALLED = {
 }
 
 #: what is counted from another end, from another convention, or by the mode of the pass
-_LEFT_OUT = frozenset({"axis", "dim", "momentum", "training", "is_test"})
+_LEFT_OUT = frozenset({
+    "axis", "dim", "axes", "dims", "perm", "start", "end", "starts", "ends", "dtype", "momentum", "training", "is_test",
+})  # fmt: skip
 
 #: relative distance up to which two numbers are one: an argument may be kept in float32
 _ONE = 1e-6
@@ -59,5 +62,13 @@ def _differ(one: Any, other: Any) -> bool:
     if len(kinds) > 1 or not kinds <= {bool, float, str}:
         return False
     if kinds == {float}:
-        return bool(abs(one - other) > _ONE * max(abs(one), abs(other)))
+        return not _is_near(one, other)
     return bool(one != other)
+
+
+def _is_near(one: float, other: float) -> bool:
+    """Whether two numbers are one but for rounding, whole ones of any size included."""
+    try:
+        return math.isclose(one, other, rel_tol=_ONE)
+    except OverflowError:
+        return one == other

@@ -46,7 +46,7 @@ def hints(divergence: Divergence) -> list[Finding]:
     parted = _parted(divergence)
     known = [entry for row in reference for entry in entries_of(row.name) if entry.scope is Scope.CALL]
     suspected = [note.entry for row in candidate for note in row.notes if note.entry]
-    found = [_finding(entry) for entry in known if entry.id in suspected and (not parted or parted & set(_words(entry.when)))]
+    found = [_finding(entry) for entry in known if entry.id in suspected and _may_explain(entry, parted)]
     if not found and not parted:
         found = [_composition(row) for row in reference if row.status is Status.MISSING and not _is_followed(row, divergence.candidate)]
     unique = {finding.rule: finding for finding in found}
@@ -60,6 +60,13 @@ def _parted(divergence: Divergence) -> set[str]:
         return set()
     reference, candidate = ({} if point is None else point.arguments for point in ends)
     return {difference.name for difference in argument_differences(reference, candidate)}
+
+
+def _may_explain(entry: Entry, parted: set[str]) -> bool:
+    """Whether a known difference may be what makes arguments differ."""
+    named = set(_words(entry.when))
+    named |= {entry.arguments[name] for name in named if name in entry.arguments}
+    return not parted or not entry.when or bool(parted & named)
 
 
 def _words(condition: str) -> list[str]:

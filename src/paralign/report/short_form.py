@@ -237,8 +237,9 @@ def _of_kind(fault: Divergence) -> str:
         said = say(template, op=_operation(first), step=step)
     told = fault.value is not None and fault.value.reference is not None
     differing = parted(fault.what, *(None if point is None else point.arguments for point in (fault.reference, fault.candidate)))
-    said += differing
-    if fault.relation and not told and not differing:
+    if not told and differing:
+        said += differing
+    elif not told and fault.relation:
         said += say("; {more}", more=say(fault.relation))
     if fault.value is not None and fault.value.reference is not None:
         said += say("; {own} here, {due} in the reference", own=repr(fault.value.candidate), due=repr(fault.value.reference))

@@ -119,7 +119,7 @@ def _bound(captures: Path, asked: AbstractSet[str]) -> None:
     weights = next((held for folder, held in files.items() if folder == captures / "reference" / "weights"), {})
     limit = max(LEAST_DIFFERING, TIMES_DIFFERING * sum(weights.values()))
     experiments = [folder for folder in reference if folder.name.endswith(EXPERIMENTS)]
-    left = [folder for folder in reference if folder.name not in asked]
+    left = [folder for folder in reference if folder.name not in asked and folder.name not in READ_LATER]
     own = [folder for folder in candidate if folder.name not in READ_LATER]
     taken = [folder for folder in reference if folder.name not in READ_LATER]
     watched = [folder for folder in (*candidate, *reference) if folder.name == "operations"]

@@ -106,4 +106,7 @@ def _add(found: _Ranks, one: Array, other: Array) -> None:
     found.few += int((tops[0] == tops[1]).all(1).sum())
     found.closest = min(found.closest, float(margins.min()))
     found.lost = max(found.lost, float(margins[~same].max(initial=0.0)))
-    found.error = max(found.error, float(np.abs(one - other).max()))
+    finite = np.isfinite(one) & np.isfinite(other)
+    if (np.isfinite(one) != np.isfinite(other)).any():
+        found.error = float("inf")  # a suppressed word or NaN on one side alone
+    found.error = max(found.error, float(np.abs(one[finite] - other[finite]).max(initial=0.0)))

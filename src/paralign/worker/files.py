@@ -112,7 +112,7 @@ def _listen(event: str, arguments: Tuple[Any, ...]) -> None:
     if event in _COMMANDS:
         for path in _named(event, arguments):
             _note(path)
-    if event == "sqlite3.connect" and isinstance(arguments[0], (str, bytes)):
+    if event == "sqlite3.connect" and isinstance(arguments[0], (str, bytes, os.PathLike)):
         _note(_database(os.fsdecode(arguments[0])))
     if event not in ("open", "os.listdir", "os.scandir") or not isinstance(arguments[0], (str, bytes)):
         return

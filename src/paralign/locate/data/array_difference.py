@@ -208,9 +208,17 @@ def _turned(_: Array | None, reference: Array, candidate: Array) -> Iterator[Fou
             return
 
 
+#: elements of a mask of two numbers from which chance does not make it look the same from the other end
+TELLING = 64
+
+
 def _is_mask(array: Array) -> bool:
-    """Whether an array holds two numbers; reversed or sorted it may look the same."""
-    return len(np.unique(array)) <= 2  # noqa: PLR2004 - as said
+    """Whether an array is a short row of two numbers, a mask of padding.
+
+    From the other end it looks as if it were shifted. A mask of a picture has a shape of its own.
+    """
+    row = max(array.shape, default=0) == array.size
+    return len(np.unique(array)) == 2 and array.size > 2 and (row or array.size < TELLING)  # noqa: PLR2004 - two numbers, more elements
 
 
 def _flipped(_: Array | None, reference: Array, candidate: Array) -> Iterator[Found]:
@@ -244,7 +252,8 @@ def _affine(given: Array | None, reference: Array, candidate: Array) -> Iterator
         return
     size = float(np.abs(candidate).max())
     if abs(factor - 1) <= EQUAL:
-        whole = all(np.array_equal(a, np.round(a)) for a in (reference, candidate))
+        is_picture = reference.size >= PATCH * PATCH and reference.ndim >= 2  # noqa: PLR2004 - height and width
+        whole = not is_picture and abs(offset) <= COUNTED and all(np.array_equal(a, np.round(a)) for a in (reference, candidate))
         fix = "count from the same number on both sides" if whole else f"subtract {offset:.6g}, or leave out what adds it"
         yield "shift", f"the candidate's values are the reference's plus {offset:.6g}", fix, error
     elif abs(offset) <= EQUAL * size:
@@ -259,8 +268,15 @@ def _affine(given: Array | None, reference: Array, candidate: Array) -> Iterator
         )
 
 
+#: how far numbers of classes or words are apart that are counted from another number: special ones come first
+COUNTED = 4
+
 #: how far a factor may be from 1 to be that of two standard deviations: 50 rows and more
 NEARLY = 0.01
+
+
+#: how near to a whole number rows have to be: what rounding of float32 leaves of a factor of 1,000 rows
+WHOLE = 1e-4
 
 
 def _scaling(factor: float) -> str:
@@ -268,6 +284,8 @@ def _scaling(factor: float) -> str:
     if not EQUAL < abs(factor - 1) < NEARLY:
         return "scale as the reference does"
     rows = 1 / (1 - min(factor, 1 / factor) ** 2)
+    if abs(rows - round(rows)) > WHOLE * rows:
+        return "scale as the reference does"
     first, second = ("n - 1", "n") if factor < 1 else ("n", "n - 1")
     return (
         f"scale as the reference does; if it divides by a standard deviation: that of {rows:.4g} rows gives this factor, "
@@ -463,7 +481,7 @@ def _correlation(first: Array, second: Array) -> float:
 
 def _rounded(_: Array | None, reference: Array, candidate: Array) -> Iterator[Found]:
     """Differences of at most one grey level, in a picture."""
-    if reference.ndim < 2 or reference.size < PATCH * PATCH:  # noqa: PLR2004 - height and width
+    if reference.ndim < 2 or reference.size < PATCH * PATCH or len(np.unique(reference)) <= 2:  # noqa: PLR2004 - height and width
         return
     most = float(np.abs(reference - candidate).max())
     for level, said in ((1.0, "1"), (1 / 255, "1/255")):

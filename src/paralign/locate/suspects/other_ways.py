@@ -6,6 +6,7 @@ Its code branches on the type, and float64 shows another program.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -72,14 +73,19 @@ def _alike(one: Any, other: Any) -> bool:
         return len(one) == len(other) and all(_alike(*both) for both in zip(one, other, strict=True))
     if not isinstance(one, int | float) or not isinstance(other, int | float):
         return False
-    return all(_is_end(float(number)) for number in (one, other)) or math.isclose(one, other, rel_tol=1e-6)
+    ends = [_end(float(number)) for number in (one, other)]
+    return (ends[0] == ends[1] != "") or math.isclose(one, other, rel_tol=1e-6)
 
 
 def _is_type(value: Any) -> bool:
     """Whether an argument names an element type."""
-    return isinstance(value, str) and any(word in value for word in ("float", "int", "dtype"))
+    return isinstance(value, str) and re.fullmatch(r"(\w+\.)*(b?float|u?int|complex)\d+|(\w+\.)*dtype.*", value.lower()) is not None
 
 
-def _is_end(number: float) -> bool:
-    """Whether a number is the resolution or an end of the range of an element type."""
-    return not _RESOLUTION < abs(number) < _ENDS
+def _end(number: float) -> str:
+    """Name what an element type's number is: its resolution, an end of its range, or ''."""
+    if 0 < abs(number) < _RESOLUTION:
+        return "resolution"
+    if abs(number) > _ENDS:
+        return "lowest" if number < 0 else "highest"
+    return ""

@@ -152,8 +152,9 @@ def _compare_counts(found: Compared, first: dict[str, Table], second: dict[str, 
     Where all have, the first samples say so.
     """
     counts = [Counter(int(index) for table in side.values() for index in table.index) for side in (first, second)]
-    unlike = sorted(index for index in both - {*found.unread} if counts[0][index] != counts[1][index])
-    if len(unlike) == len(both):
+    compared = both - {*found.unread}
+    unlike = sorted(index for index in compared if counts[0][index] != counts[1][index])
+    if len(unlike) == len(compared):
         return
     for index in unlike:
         found.apart.setdefault(index, "a part of it is there on one side only")

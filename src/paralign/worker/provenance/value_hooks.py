@@ -157,6 +157,8 @@ class ValueHooks(Ledger):
     def _store_starred(self, frame: Frame, parts: Tuple[Any, ...], value: Any, number: Optional[int], site: int) -> None:
         """``first, *rest = value``: each name gets its entries."""
         before = next(place for place, part in enumerate(parts) if part[0] == "starred")
+        if len(value) < len(parts) - 1:
+            return  # too few: Python raises its own error
         after = len(value) - (len(parts) - 1 - before)
         for place, part in enumerate(parts):
             index = place if place < before else place - len(parts) + len(value)
