@@ -84,7 +84,7 @@ RIGHT = "Resize(40), CenterCrop(32)"
         (RIGHT, None),
         ("Squash(32)", "# squashed"),
         ("CenterCrop(32), Resize(32)", "# crop"),
-        ("CenterCrop(48), Resize(32)", "# list"),
+        ("CenterCrop(48), Resize(32)", "# crop"),  # of another picture, and with another number: the first of both
     ],
 )
 def test_the_first_wrong_step_is_named(tmp_path, transforms, line):

@@ -1,0 +1,1 @@
+"""Anchor-free detection of shapes, in Paddle."""

@@ -1,0 +1,3 @@
+from .shapes import EpochSampler, ShapesDataset
+
+__all__ = ["EpochSampler", "ShapesDataset"]

@@ -1,0 +1,3 @@
+from .detector import CenterNet
+
+__all__ = ["CenterNet"]
