@@ -104,6 +104,10 @@ def test_without_what_streaming_needs_a_line_says_so(tmp_path):
     with pytest.raises(UsageError, match="only a model that is streamed has a checkpoint"):
         check_project(tmp_path)
     (tmp_path / "paralign.toml").write_text(text.replace("[candidate]", 'checkpoint = "weights"\n[candidate]'))
+    with pytest.raises(UsageError, match="the folder holds no checkpoint of a usual name"):
+        check_project(tmp_path)
+    header = b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+    (tmp_path / "weights" / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
     result, _ = check_project(tmp_path)
     assert "models of numpy cannot be streamed" in result.stages[0].failure["message"]
     assert result.stages[2].verdict == NOT_TESTED
