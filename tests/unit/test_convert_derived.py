@@ -120,3 +120,20 @@ def test_functions_that_paddle_gets_wrong_of_complex_numbers_raise(tmp_path, cal
     assert not ledger.left, text
     done = subprocess.run([sys.executable, tmp_path / "port.py"], capture_output=True, text=True, check=False)
     assert "NotImplementedError" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "asked",
+    ["isinstance(d, torch.distributions.Normal)", "type(d) is torch.distributions.Normal", "isinstance(d, (int, torch.nn.NLLLoss))"],
+)
+def test_a_class_that_stands_in_the_file_is_not_asked_for_as_paddles(tmp_path, asked):
+    (tmp_path / "a.py").write_text(f"import torch\n\n\ndef is_one(d):\n    return {asked}\n")
+    ledger = convert_code(tmp_path / "a.py", tmp_path / "b.py")
+    assert Fate.BY_HAND in [place.fate for place in ledger.places]
+
+
+def test_a_class_of_paddles_own_is_asked_for(tmp_path):
+    (tmp_path / "a.py").write_text("import torch\n\n\ndef is_one(m):\n    return isinstance(m, (torch.nn.Conv2d, torch.nn.MaxPool2d))\n")
+    ledger = convert_code(tmp_path / "a.py", tmp_path / "b.py")
+    assert "paddle.nn.Conv2D, paddle.nn.MaxPool2D" in (tmp_path / "b.py").read_text()
+    assert Fate.BY_HAND not in [place.fate for place in ledger.places]

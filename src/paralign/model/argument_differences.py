@@ -47,11 +47,20 @@ def argument_differences(reference: Mapping[str, Any], candidate: Mapping[str, A
     return found
 
 
-def _is_other(one: Any, other: Any) -> bool:
-    """Whether two arguments differ in what they say; a number and a list of it alone do not."""
+def spread_out(one: Any, other: Any) -> List[List[Any]]:
+    """Two arguments as lists; a number stands for as many of it as the other one has.
+
+    >>> spread_out(1, [1, 2])
+    [[1, 1], [1, 2]]
+    """
     ends = [list(value) if isinstance(value, (list, tuple)) else [value] for value in (one, other)]
     longest = max(map(len, ends))
-    spread = [end * longest if len(end) == 1 else end for end in ends]
+    return [end * longest if len(end) == 1 else end for end in ends]
+
+
+def _is_other(one: Any, other: Any) -> bool:
+    """Whether two arguments differ in what they say; a number and a list of it alone do not."""
+    spread = spread_out(one, other)
     if len(spread[0]) != len(spread[1]):
         return False  # written in another way: padding of one number a side and of two
     return any(_differ(first, second) for first, second in zip(*spread))

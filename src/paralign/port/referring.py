@@ -91,6 +91,9 @@ class Referrer(Settings):
         table = conversions()
         kind = self._annotation or self._is_kind() or self._is_asked_type()
         port = repr(stored("torch").version) if name == "torch.__version__" else table.constants.get(name, "")
+        if kind and _is_of_the_file(name):
+            self.by_hand(node, name, "its objects are of a class of this file, which Paddle's class does not know")
+            return True
         if not port and (name in table.values or (kind and name in stored("torch") and name.rpartition(".")[2][:1].isupper())):
             port = table.kinds.get(name) or paddle_name(name, self.paddle)
         if port:
@@ -165,6 +168,13 @@ class Referrer(Settings):
         self.text.edit(self.text.start(node), self.text.end(node), adapter[0])
         conditions = adapter[1].conditions
         self.note(node, name, Fate.CONDITION if conditions else Fate.REWRITTEN, " ".join(conditions), adapter[1].made.entries)
+
+
+def _is_of_the_file(name: str) -> bool:
+    """Whether calls of a class become calls of a helper that the file gets."""
+    table = conversions()
+    way = table.calls.get(name)
+    return name not in table.kinds and way is not None and way.template.partition("(")[0] in table.helpers
 
 
 def _is_type(node: ast.expr) -> TypeGuard[ast.Call]:

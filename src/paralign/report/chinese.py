@@ -76,7 +76,7 @@ CHINESE: dict[str, str] = {
     "  {side}: {point}": "  {side}：{point}",
     "{side}'s arguments: ": "{side}的参数：",
     "no counterpart found": "没有找到对应之处",
-    "the line is not known": "行号未知",
+    "{name}, the line is not known": "{name}，行号未知",
     "the model itself": "模型本身",
     "right inputs, another result": "输入相同，结果不同",
     "proven cause: ": "已证实的原因：",

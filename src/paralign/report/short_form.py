@@ -5,7 +5,6 @@ The sentence, both lines of code, the patch, the evidence.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -39,9 +38,6 @@ FIRST = 4
 
 #: lines of what all rests on: guessed weights, weights that were not carried over, a side that is not deterministic, the other
 DOUBTS = 4
-
-#: how batches and samples are called, which are no places in a program
-BATCH = re.compile(r"(batch|sample)_\d+|all")
 
 #: characters of a sentence: two lines of a terminal; of a remark, which may name two files with their folders
 SENTENCE, REMARK = 200, 300
@@ -270,9 +266,8 @@ def _place(point: Point | None) -> tuple[str, str]:
     """Where a point lies, and its code."""
     if point is None:
         return say("no counterpart found"), ""
-    is_batch = BATCH.fullmatch(point.name) is not None and not point.op
-    if point.source is None and is_batch:
-        return say("the line is not known"), ""
+    if point.source is None and not point.op:  # a batch, a sample, a value: no place in a program
+        return say("{name}, the line is not known", name=_operation(point)), ""
     return point.source or _operation(point), point.code or ""
 
 

@@ -16,6 +16,7 @@ from rich.text import Text
 from paralign import errors
 from paralign.errors import one_line
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED
+from paralign.model.argument_differences import spread_out
 from paralign.report import language
 from paralign.report.findings import patched, words
 from paralign.report.language import say
@@ -271,14 +272,9 @@ def _arguments(divergence: Divergence) -> list[str]:
 
 
 def _alike(one: Any, other: Any) -> bool:
-    """Whether two arguments of one name mean the same.
-
-    A number and a list of that number alone do.
-    """
-    ends = [list(value) if isinstance(value, (list, tuple)) else [value] for value in (one, other)]
-    longest = max(map(len, ends))
-    spread = [end * longest if len(end) == 1 else end for end in ends]
-    return spread[0] == spread[1]
+    """Whether two arguments of one name mean the same."""
+    first, second = spread_out(one, other)
+    return first == second
 
 
 def _finding(finding: Finding) -> list[Text]:

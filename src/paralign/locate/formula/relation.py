@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from paralign.locate.data.array_difference import apart
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -47,7 +49,7 @@ def relation(candidate: Array, reference: Array, shapes: Iterable[tuple[int, ...
 
 
 def _near(one: Array, other: Array) -> bool:
-    return bool(np.linalg.norm(one - other) <= EXACT * np.linalg.norm(other))
+    return apart(other, one) <= EXACT
 
 
 def _turned(mine: Array, due: Array) -> str:
