@@ -66,6 +66,7 @@ _ARGUMENTS = {
     "output_size": "output_size output_sizes",
     "padding": "padding paddings",
     "stride": "stride strides",
+    "threshold": "threshold lambd",
 }
 _COMMON_ARGUMENTS = {name: argument for argument, names in _ARGUMENTS.items() for name in names.split()}
 

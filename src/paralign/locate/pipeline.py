@@ -12,7 +12,7 @@ from paralign.locate.formula import repaired as repairing
 from paralign.locate.gradients.gradient_patching import proven
 from paralign.locate.laboratory.watched import Recorded, Watched
 from paralign.locate.shared_lines import divergences as divergences_of
-from paralign.locate.suspects import element_types, other_ways, random_operations, unreached
+from paralign.locate.suspects import constants, element_types, other_ways, random_operations, unreached
 from paralign.locate.suspects.patching import guilty, suspected
 from paralign.locate.suspects.propose import rank, suspects
 from paralign.model import ALIGNED, DIVERGED, CheckResult, Divergence, Finding, StageResult
@@ -41,14 +41,15 @@ class Searched:
 
     ``blurred``: the outputs differ by what coordinates that a kernel computes in float32 explain, and by no more.
     ``clean``: what differs was searched down to the rounding of one constant, in float64, and no operation was found guilty.
-    ``unreached``: bounds of clamps that no value shows. ``branches``: side -> where its native run takes another way than that in float64.
+    ``untested``: what is said of bounds and constants that differ and that no value shows.
+    ``branches``: side -> where its native run takes another way than that in float64.
     """
 
     divergences: list[Divergence] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     blurred: bool = False
     clean: bool = False
-    unreached: unreached.Unreached = field(default_factory=unreached.Unreached)
+    untested: list[str] = field(default_factory=list)
     branches: dict[str, other_ways.OtherWay] = field(default_factory=dict)
 
 
@@ -78,10 +79,11 @@ def forward(context: Context, *, diverged: bool = False) -> Searched:
     divergences = divergences_of(repairing.repaired(watched, judgement, found), watched)
     natives = watched.natives()
     lowered, raised = element_types.lowered(judgement, natives), element_types.raised(natives)
-    clamped = unreached.unreached(judgement)
-    notes += [*watched.remarks(), *raised, *filter(None, [clamped.note])]
+    clamped, hidden = unreached.unreached(judgement), constants.unshown(judgement, natives)
+    notes += [*watched.remarks(), *raised, *clamped.notes, *filter(None, [hidden.note])]
+    untested = [warning for warning in (clamped.warning, hidden.warning) if warning]
     branches = {} if watched.run_name == NATIVE else _branches((judgement.reference, judgement.candidate), natives)
-    return Searched(divergences + lowered, notes, blurred, clean and not lowered, clamped, branches)
+    return Searched(divergences + lowered, notes, blurred, clean and not lowered, untested, branches)
 
 
 def _branches(doubles: tuple[Graph, Graph], natives: tuple[Graph | None, Graph | None]) -> dict[str, other_ways.OtherWay]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.runs.construction import own_line
+from paralign.locate.suspects.constants import written_number
 
 if TYPE_CHECKING:
     from paralign.locate.runs.dataflow import Graph, Operation
@@ -22,6 +25,12 @@ _NO_REAL = 1e300
 #: bounds as near as float32 holds them are the same
 _SAME = 1e-6
 
+#: a call of a clamp
+_CLAMP = re.compile(r"\b(?:clip|clamp|clamp_min|clamp_max)_?\s*\(")
+
+#: operands of a clamp by a tensor: values, and their one bound
+_WITH_BOUND = 2
+
 #: places that a message lists
 _LISTED = 3
 
@@ -30,11 +39,12 @@ _LISTED = 3
 class Unreached:
     """Bounds that differ without effect, in words.
 
-    And clamps of the reference that change nothing and have no counterpart.
+    And clamps of one side that change nothing and have no counterpart: ``alone`` of the reference, ``added`` by the candidate.
     """
 
     differing: list[str] = field(default_factory=list)
     alone: list[str] = field(default_factory=list)
+    added: list[str] = field(default_factory=list)
 
     @property
     def warning(self) -> str:
@@ -47,14 +57,20 @@ class Unreached:
         )
 
     @property
-    def note(self) -> str:
-        """What is said of clamps that the reference alone has; '' where there are none."""
-        if not self.alone:
-            return ""
-        return (
-            f"bounds of the reference that no value reached, and that the candidate does not have, were not tested, at {len(self.alone)} "
-            f"places: {_listed(self.alone)}"
-        )
+    def notes(self) -> list[str]:
+        """What is said of clamps that one side alone has."""
+        found = []
+        if self.alone:
+            found.append(
+                f"bounds of the reference that no value reached, and that the candidate does not have, were not tested, at "
+                f"{len(self.alone)} places: {_listed(self.alone)}"
+            )
+        if self.added:
+            found.append(
+                f"bounds of the candidate that no value reached, and that the reference does not have, were not tested, at "
+                f"{len(self.added)} places: {_listed(self.added)}"
+            )
+        return found
 
 
 def _listed(places: list[str]) -> str:
@@ -79,8 +95,27 @@ def unreached(judgement: Judgement) -> Unreached:
         found.differing += [place] if place and place not in found.differing else []
     for operation in judgement.reference.operations:
         if operation not in answered and _changes_nothing(operation) and not _chain(operation) & answered:
-            found.alone.append(f"{_place(judgement.reference, operation)} ({_told(_bounds(operation) or (-math.inf, math.inf))})")
+            found.alone.append(_told_alone(judgement.reference, operation))
+    for operation in judgement.candidate.operations:
+        if _changes_nothing(operation) and _is_called(operation) and not _has_counterpart(judgement, operation):
+            found.added.append(_told_alone(judgement.candidate, operation))
     return found
+
+
+def _told_alone(graph: Graph, operation: Operation) -> str:
+    return f"{_place(graph, operation)} ({_told(_bounds(operation) or (-math.inf, math.inf))})"
+
+
+def _is_called(operation: Operation) -> bool:
+    """Whether the user's line calls a clamp, rather than a function of the framework that clamps inside."""
+    code = code_at(operation.source)
+    return code is not None and _CLAMP.search(code) is not None
+
+
+def _has_counterpart(judgement: Judgement, operation: Operation) -> bool:
+    """Whether the reference bounds a value of a candidate's clamp, or of its chain, in any words."""
+    partners = judgement.partners_of(value for each in _chain(operation) for value in each.inputs)
+    return any(user.kind in _BOUNDING | _OTHERS for partner in partners for user in partner.users)
 
 
 def _differing(judgement: Judgement, operation: Operation, users: set[Operation]) -> str:
@@ -92,7 +127,8 @@ def _differing(judgement: Judgement, operation: Operation, users: set[Operation]
     known = [bounds for user in users if (bounds := _of_chain(user)) is not None]
     if any(_alike(own, bounds) for bounds in [due, *known]):
         return ""
-    return f"{_place(judgement.candidate, operation)} ({_told(own)}, the reference {_told(due)})"
+    there = _place(judgement.reference, twin) if twin is not None else ""
+    return f"{_place(judgement.candidate, operation)} ({_told(own)}, the reference {_told(due)} at {there})"
 
 
 def _place(graph: Graph, operation: Operation) -> str:
@@ -117,12 +153,26 @@ def _bounds(operation: Operation) -> tuple[float, float] | None:
     }
     if operation.kind == "relu":
         return None if told else (0.0, math.inf)
-    if operation.kind != "clip" or len(operation.inputs) > 1:
+    if len(operation.inputs) > 1:
+        return _bounds_by_operand(operation)
+    if operation.kind != "clip":
         return None
     none = _NONE.get(operation.outputs[0].record.dtype, _NO_REAL) if operation.outputs else _NO_REAL
     low = next((value for name, value in told.items() if "min" in name and abs(value) < none), -math.inf)
     high = next((value for name, value in told.items() if "max" in name and abs(value) < none), math.inf)
     return None if (low, high) == (-math.inf, math.inf) else (low, high)
+
+
+def _bounds_by_operand(operation: Operation) -> tuple[float, float] | None:
+    """The bounds of an operation that takes its one bound as a tensor; None where it is no written number."""
+    known = [number for value in operation.inputs if (number := written_number(value)) is not None]
+    if len(known) != 1 or len(operation.inputs) > _WITH_BOUND:
+        return None
+    if operation.kind == "maximum" or "clamp_min" in operation.op:
+        return known[0], math.inf
+    if operation.kind == "minimum" or "clamp_max" in operation.op:
+        return -math.inf, known[0]
+    return None
 
 
 def _chain(operation: Operation) -> set[Operation]:
@@ -148,7 +198,7 @@ def _of_chain(operation: Operation) -> tuple[float, float] | None:
 
 def _changes_nothing(operation: Operation) -> bool:
     """Whether a clamp hands on all values as they are."""
-    if operation.kind != "clip" or _bounds(operation) is None:
+    if operation.kind != "clip" or len(operation.inputs) > 1 or _bounds(operation) is None:
         return False
     digest = operation.inputs[0].digest if operation.inputs else None
     return digest is not None and digest == operation.outputs[0].digest

@@ -185,9 +185,9 @@ def _locate(context: Context, result: StageResult, method: Method, *, coarse: bo
         found = []
     result.divergences = found
     result.notes += searched.notes
-    if result.verdict == ALIGNED and not found and searched.unreached.warning:
+    if result.verdict == ALIGNED and not found and searched.untested:
         result.verdict = UNDERPOWERED
-        result.warnings.append(searched.unreached.warning)
+        result.warnings += searched.untested
     if found:
         result.divergence = found[0]
         if result.verdict != DIVERGED and any(d.confirmed for d in found):
