@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -156,6 +157,25 @@ def test_the_reference_runs_again_when_anything_changes(project, change):
         project.write(reference='env = {SCALE = "1"}')
     project.check("forward", *(["--fresh"] if change == "fresh" else []))
     assert reference_ran(project) == 2
+
+
+def test_a_file_that_the_reference_only_asks_about_is_not_stale(project):
+    (project.folder / "weights.txt").write_text("1")
+    project.append("reference", COUNT + "import os\nAGE = os.path.getmtime('weights.txt')\n")
+    project.check("forward")
+    project.check("forward")
+    assert reference_ran(project) == 1
+    os.utime(project.folder / "weights.txt", (1, 1))
+    project.check("forward")
+    assert reference_ran(project) == 2
+
+
+def test_a_reference_that_calls_compiled_code_is_run_each_time_and_this_is_said(project):
+    project.append("reference", COUNT + "import ctypes\nctypes.CDLL(None).getpid()\n")
+    assert "not reused by later checks: it calls getpid of compiled code by ctypes" in project.check("forward").out
+    done = project.check("forward")
+    assert reference_ran(project) == 2
+    assert "reused from an earlier run" not in done.out
 
 
 def test_a_variable_that_the_reference_reads_is_not_stale(project, monkeypatch):

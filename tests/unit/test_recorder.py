@@ -12,7 +12,7 @@ from paralign.capture import Capture, CaptureWriter
 from paralign.errors import UsageError, WorkerFailed
 from paralign.model import Manifest
 from paralign.run.recorder import Recorder, both
-from paralign.worker.files import ABSENT, fingerprint
+from paralign.worker.files import ABSENT, UNSEEN, fingerprint
 from paralign.worker.protocol import Describe, Forward, Load, Metric, Weights
 from paralign.worker.session import NATIVE
 from paralign.worker.variables import mark
@@ -176,6 +176,18 @@ def test_a_variable_that_was_read_and_is_different_records_again(bench, now, reu
     bench.taken()
     bench.recorder(variables=now).record("c", Forward([NATIVE]))
     assert bench.taken() == ([] if reused else ["start", "c"])
+
+
+def test_what_may_have_read_unseen_is_taken_within_a_check_and_by_no_later_one(bench):
+    bench.files[UNSEEN + "calls fopen"] = "unseen"
+    recorder = bench.recorder()
+    recorder.record("c", Forward([NATIVE]))
+    recorder.record("c", Forward([NATIVE]))
+    assert bench.taken() == ["start", "c"]
+    assert recorder.unseen == {"calls fopen"}
+    later = bench.recorder()
+    later.record("c", Forward([NATIVE]))
+    assert bench.taken() == ["start", "c"]
 
 
 def make(folder, key):

@@ -156,6 +156,9 @@ def _checked(
         if context.reference.reused:
             reused = ", ".join(sorted(context.reference.reused))
             result.preflight.append(f"reused from an earlier run of the reference: {reused} (--fresh runs it again)")
+        if context.reference.unseen:
+            why = ", ".join(sorted(context.reference.unseen))
+            result.preflight.append(f"captures of the reference are not reused by later checks: it {why}, which may read files unseen")
     if watch is not None:
         own = () if project.streaming.streaming else (context.reference, context.candidate)  # streamed blocks have recorders of their own
         result.profile = watch.result({side.side: side.spent for side in own})

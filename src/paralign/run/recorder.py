@@ -18,7 +18,7 @@ from paralign.errors import CaptureFormatError, WorkerFailed
 from paralign.model import SCHEMA, JobTime, SideTime
 from paralign.run.turns import is_mine
 from paralign.worker import variables
-from paralign.worker.files import fingerprint
+from paralign.worker.files import UNSEEN, fingerprint
 from paralign.worker.protocol import Job, MalformedMessage, Task
 from paralign.worker.protocol.wire import encode
 
@@ -68,6 +68,7 @@ class Recorder:
         reuse: whether a capture that nothing has changed under is taken instead of recording again.
         variables: the environment variables that a worker would have now; None where they are not looked at.
         instead: path of a capture -> the one that this side is given in its place: batches of its own loader.
+        unseen: why the side may have read what nobody saw, so that its captures are not reused later.
         spent: where the time of the side went.
         depended_on: path -> fingerprint of the files behind all captures that were asked for; whoever looks at it may empty it.
     """
@@ -79,6 +80,7 @@ class Recorder:
     reuse: bool = False
     variables: dict[str, str] | None = None
     reused: set[str] = field(default_factory=set)
+    unseen: set[str] = field(default_factory=set)
     depended_on: dict[str, str] = field(default_factory=dict)
     instead: dict[str, Capture] = field(default_factory=dict)
     spent: SideTime = field(default_factory=SideTime)
@@ -115,7 +117,8 @@ class Recorder:
         key = self._key(order, values)
         path = self.folder / name
         job = Job.of(order, str(path), {n: str(c.path.absolute()) for n, c in values.items()}, {"key": key})
-        reusable = (self.reuse or name in self._have) and _valid(path, key, self.variables)
+        recent = name in self._have
+        reusable = (self.reuse or recent) and _valid(path, key, self.variables, recent=recent)
         began, starts = time.perf_counter(), self.spent.starts
         if not reusable:
             clear(path)
@@ -147,6 +150,7 @@ class Recorder:
         except CaptureFormatError as fault:
             raise WorkerFailed("CaptureFormatError", f"{order.task}: what it recorded cannot be read: {fault}", side=self.side) from fault
         self.depended_on = {**capture.manifest.files, **self.depended_on}
+        self.unseen.update(file[len(UNSEEN) :] for file in capture.manifest.files if file.startswith(UNSEEN))
         if not capture.complete:
             raise WorkerFailed("CaptureFormatError", f"{order.task}: what it recorded is not whole\n  where: {path}", side=self.side)
         try:
@@ -247,10 +251,10 @@ def note_job(spent: SideTime, task: str, elapsed: float, resources: dict[str, fl
         spent.exchange += around
 
 
-def _valid(path: Path, key: str, environment: dict[str, str] | None) -> bool:
+def _valid(path: Path, key: str, environment: dict[str, str] | None, *, recent: bool) -> bool:
     """Whether a capture is there, whole, of the same settings, and up to date.
 
-    Every file and variable that it depended on is unchanged.
+    Every file and variable that it depended on is unchanged. What may have read unseen is so in the check that recorded it (``recent``).
     """
     try:
         capture = Capture.open(path)
@@ -261,7 +265,7 @@ def _valid(path: Path, key: str, environment: dict[str, str] | None) -> bool:
         return False
     if environment is not None and variables.changed(manifest.variables, environment):
         return False
-    return all(fingerprint(file) == known for file, known in manifest.files.items())
+    return all(fingerprint(file) == known or (recent and file.startswith(UNSEEN)) for file, known in manifest.files.items())
 
 
 def both(reference: Callable[[], Capture], candidate: Callable[[], Capture]) -> tuple[Capture, Capture]:

@@ -3,7 +3,9 @@
 Those it opened for reading or missed, the folders it listed and the sources it imported.
 
 Python's audit events tell of every file that Python code opens, also in children that it forks, and of the databases and commands that
-it runs. Files read by compiled libraries on their own account are not seen; for such a data set, run with ``--fresh`` after changing it.
+it runs; ``looked_at`` notes what the side's own code asks about paths. Files read by compiled libraries on their own account are not
+seen; for such a data set, run with ``--fresh`` after changing it. What the side's own code calls by ``ctypes``, and processes that are
+not forked, may read anything: such a run depends on what never stays the same (``UNSEEN``).
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import IO, TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Set, Tuple
 
+from paralign.worker import looked_at
+
 if TYPE_CHECKING:
     from types import FrameType
 
@@ -26,6 +30,12 @@ CONTENT_LIMIT = 8 << 20
 
 #: the fingerprint of a file that a run wanted to open and that was not there
 ABSENT = "absent"
+
+#: begins the name of what a run may have depended on unseen; its fingerprint is that of no file, so that the run is not reused
+UNSEEN = "unseen: "
+
+#: functions of compiled code that are listed
+_LISTED = 3
 
 #: where Python's own modules lie
 _LIBRARY = os.path.dirname(os.__file__) + os.sep
@@ -46,6 +56,12 @@ _COMMANDS = {"subprocess.Popen": (1, 2), "os.system": (0, None), "os.exec": (1, 
 #: the folder of the side's own code, and what that code did beside computing: "event argument" of each, see ``DEEDS``
 _own: List[str] = []
 _deeds: Set[str] = set()
+
+#: functions of compiled code that the side's own code took by ``ctypes``
+_compiled: Set[str] = set()
+
+#: modules that are imported where processes are started without a fork
+_STARTING = ("multiprocessing.popen_spawn_posix", "multiprocessing.popen_spawn_win32", "multiprocessing.popen_forkserver")
 
 #: audit events that a model has no need of: other processes, connections, foreign code; imports tell of other frameworks
 DEEDS = frozenset(
@@ -73,6 +89,7 @@ def install(ignore: List[str], own: str = "") -> None:
     _own.extend(os.path.realpath(p) + os.sep for p in [own] if p)
     if not _installed:
         sys.addaudithook(_listen)
+        looked_at.install(_note, _is_own, _is_library)
         _installed = True
 
 
@@ -91,6 +108,23 @@ def deeds() -> List[str]:
     return sorted(_deeds)
 
 
+def _unseen() -> List[str]:
+    """Why this process may have read what nobody saw; empty where nothing suggests it."""
+    found = [f"calls {name} of compiled code by ctypes" for name in sorted(_compiled)[:_LISTED]]
+    return found + ["starts processes without fork (multiprocessing)"] * any(name in sys.modules for name in _STARTING)
+
+
+@lru_cache(maxsize=None)
+def _is_own(file: str) -> bool:
+    """Whether a source file is the user's."""
+    return not file.startswith("<frozen ") and not os.path.realpath(file).startswith(_of_the_system())
+
+
+@lru_cache(maxsize=1)
+def _of_the_system() -> Tuple[str, ...]:
+    return tuple(folder + os.sep for folder in system_folders())
+
+
 def _is_library(file: str) -> bool:
     """Whether a file is one of Python's own, which acts for its caller."""
     return file.startswith("<frozen ") or (file.startswith(_LIBRARY) and "site-packages" not in file)
@@ -106,12 +140,22 @@ def _note_deed(event: str, arguments: Tuple[Any, ...]) -> None:
         _deeds.add(f"{event} {arguments[0] if arguments else ''}"[:200])
 
 
+def _note_compiled(function: str) -> None:
+    """Note a function of compiled code that the user's code takes."""
+    frame: Optional[FrameType] = sys._getframe(2)  # noqa: SLF001 - the code that runs
+    while frame is not None and _is_library(frame.f_code.co_filename):
+        frame = frame.f_back
+    if frame is not None and _is_own(frame.f_code.co_filename):
+        _compiled.add(function)
+
+
 def _listen(event: str, arguments: Tuple[Any, ...]) -> None:
     if _own and event in DEEDS:
         _note_deed(event, arguments)
-    if event in _COMMANDS:
-        for path in _named(event, arguments):
-            _note(path)
+    if event == "ctypes.dlsym":
+        _note_compiled(str(arguments[1]))
+    for path in _named(event, arguments) if event in _COMMANDS else ():
+        _note(path)
     if event == "sqlite3.connect" and isinstance(arguments[0], (str, bytes, os.PathLike)):
         _note(_database(os.fsdecode(arguments[0])))
     if event not in ("open", "os.listdir", "os.scandir") or not isinstance(arguments[0], (str, bytes)):
@@ -179,26 +223,36 @@ def _database(name: str) -> str:
 def fingerprint(path: str) -> Optional[str]:
     """What a file's content is known by, or a folder by the names in it.
 
-    ``ABSENT`` for what is not there; None for what is neither.
+    ``ABSENT`` for what is not there; None for what is neither. With a mark behind the path: the answer to what was asked.
     """
+    asked, mark = looked_at.unmarked(path)
     try:
-        status = os.stat(path)
-        if os.path.isdir(path):
-            names = sorted(n for n in os.listdir(path) if n != "__pycache__" and not n.startswith(".") and not n.endswith("~"))
-            return hashlib.sha256("\n".join(names).encode("utf-8", "surrogateescape")).hexdigest()
-        if not os.path.isfile(path):
-            return None
-        if status.st_size > CONTENT_LIMIT:
-            return f"{status.st_size}-{status.st_mtime_ns}"
-        key = (os.path.realpath(path), status.st_size, status.st_mtime_ns)  # two ways to a file are read once
-        if key not in _known:
-            with open(path, "rb") as file:
-                _known[key] = hashlib.sha256(file.read()).hexdigest()
-        return _known[key]
+        return looked_at.answer(asked, mark) if mark else _content(path)
     except (FileNotFoundError, NotADirectoryError):
         return ABSENT
     except OSError:
         return None
+
+
+def _content(path: str) -> Optional[str]:
+    """As :func:`fingerprint`, of a path without a mark.
+
+    Raises:
+        OSError: it cannot be read, or is not there.
+    """
+    status = os.stat(path)
+    if os.path.isdir(path):
+        names = sorted(n for n in os.listdir(path) if n != "__pycache__" and not n.startswith(".") and not n.endswith("~"))
+        return hashlib.sha256("\n".join(names).encode("utf-8", "surrogateescape")).hexdigest()
+    if not os.path.isfile(path):
+        return None
+    if status.st_size > CONTENT_LIMIT:
+        return f"{status.st_size}-{status.st_mtime_ns}"
+    key = (os.path.realpath(path), status.st_size, status.st_mtime_ns)  # two ways to a file are read once
+    if key not in _known:
+        with open(path, "rb") as file:
+            _known[key] = hashlib.sha256(file.read()).hexdigest()
+    return _known[key]
 
 
 #: kept here, as a side may put something else in its place
@@ -251,13 +305,16 @@ def depended_on() -> Dict[str, str]:
     system = tuple(folder + os.sep for folder in [*system_folders(), *_ignored])
     paths = _opened | _listed | _told_by_children()
     paths.update(f for f in (getattr(m, "__file__", None) for m in list(sys.modules.values())) if f)
-    found: Dict[str, str] = {}
+    found = {UNSEEN + reason: "unseen" for reason in _unseen()}
     for path in paths - _foreign:
-        real = os.path.realpath(path)
+        asked, mark = looked_at.unmarked(path)
+        real = os.path.realpath(asked)
         if real.endswith(".pyc") or (real + os.sep).startswith(system):
             _foreign.add(path)
             continue
-        print_ = fingerprint(real)
-        if print_ is not None:
+        print_ = fingerprint(path if mark else real)
+        if mark and print_ is not None:
+            found[path] = print_
+        elif print_ is not None:
             found[real] = found[os.path.abspath(path)] = print_
     return found

@@ -143,7 +143,7 @@ def _literals(graph: Graph) -> set[Value]:
 
 
 def _is_written(value: Value) -> bool:
-    """Whether a value without a maker is one that the code writes: neither an input nor part of the model."""
+    """Whether a value without a maker is written in the code, not given to the model."""
     return value.record.role == "input" and not value.record.name
 
 
@@ -211,7 +211,7 @@ def _defaults(op: str) -> dict[str, Any]:
 
 
 def written_number(value: Value, depth: int = 4) -> float | None:
-    """The number that the code writes, or fills a tensor with, for an operand; None for anything else."""
+    """The number that an operand is written or filled with; None for other values."""
     if not value.is_constant or value.record.dtype == "bool" or value.digest is None or value.digest.count(",") != 1:
         return None
     maker = value.maker

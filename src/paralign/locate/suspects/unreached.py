@@ -107,13 +107,13 @@ def _told_alone(graph: Graph, operation: Operation) -> str:
 
 
 def _is_called(operation: Operation) -> bool:
-    """Whether the user's line calls a clamp, rather than a function of the framework that clamps inside."""
+    """Whether the user's line calls a clamp, not a function that clamps inside."""
     code = code_at(operation.source)
     return code is not None and _CLAMP.search(code) is not None
 
 
 def _has_counterpart(judgement: Judgement, operation: Operation) -> bool:
-    """Whether the reference bounds a value of a candidate's clamp, or of its chain, in any words."""
+    """Whether the reference bounds a value of a candidate's clamp or its chain."""
     partners = judgement.partners_of(value for each in _chain(operation) for value in each.inputs)
     return any(user.kind in _BOUNDING | _OTHERS for partner in partners for user in partner.users)
 
@@ -164,7 +164,7 @@ def _bounds(operation: Operation) -> tuple[float, float] | None:
 
 
 def _bounds_by_operand(operation: Operation) -> tuple[float, float] | None:
-    """The bounds of an operation that takes its one bound as a tensor; None where it is no written number."""
+    """The bounds of an operation whose one bound is a tensor; None if not written."""
     known = [number for value in operation.inputs if (number := written_number(value)) is not None]
     if len(known) != 1 or len(operation.inputs) > _WITH_BOUND:
         return None
