@@ -17,8 +17,9 @@ from paralign.dtypes import typed
 from paralign.errors import one_line
 from paralign.port.ledger import Fate, Ledger, Place
 from paralign.port.line_facts import Fact
-from paralign.port.proving import _causes, _Defined, _module_name, lines, prove
-from paralign.worker.own_functions import DEPTH, TENSORS, NotPlain, _arguments, _codes, _rebuilt, _recorded
+from paralign.port.proving import Defined, _module_name, causes, lines, prove
+from paralign.worker.own_functions import _codes, arguments_of
+from paralign.worker.plain_values import DEPTH, TENSORS, NotPlain, rebuilt, recorded
 
 SESSION = SimpleNamespace(adapter=SimpleNamespace(is_tensor=lambda value: isinstance(value, np.ndarray), to_array=typed))
 
@@ -33,8 +34,8 @@ class Writer:
 
 def around(value):
     writer = Writer()
-    text = _recorded(SESSION, writer, value, "f#1", "input", [])
-    return _rebuilt(json.loads(text), writer.added)
+    text = recorded(SESSION, writer, value, "f#1", "input", [])
+    return rebuilt(json.loads(text), writer.added)
 
 
 def test_what_a_call_is_given_comes_back_as_it_was():
@@ -72,7 +73,7 @@ def test_containers_that_hold_themselves_are_refused():
 
 def test_arguments_of_every_kind_are_read():
     def plain(a, b=2, *rest, key, other=None, **more):
-        return _arguments(inspect.currentframe())
+        return arguments_of(inspect.currentframe())
 
     assert plain(1, 3, 4, 5, key="k", extra=6) == {"positional": [1, 3, 4, 5], "named": {"key": "k", "other": None, "extra": 6}}
     assert plain(1, key=0) == {"positional": [1, 2], "named": {"key": 0, "other": None}}
@@ -87,9 +88,9 @@ def test_only_plain_functions_of_imported_modules_are_watched(monkeypatch):
 
 
 def test_names_of_modules():
-    assert _module_name(_Defined("net.py", 1, 2, "f", False), "") == "net:f"
-    assert _module_name(_Defined("a/__init__.py", 1, 2, "f", False), "pkg") == "pkg.a:f"
-    assert _module_name(_Defined("__init__.py", 1, 2, "f", False), "pkg") == "pkg:f"
+    assert _module_name(Defined("net.py", 1, 2, "f", False), "") == "net:f"
+    assert _module_name(Defined("a/__init__.py", 1, 2, "f", False), "pkg") == "pkg.a:f"
+    assert _module_name(Defined("__init__.py", 1, 2, "f", False), "pkg") == "pkg:f"
 
 
 def test_what_is_known_to_differ_is_told_of_what_is_not_proven():
@@ -99,8 +100,8 @@ def test_what_is_known_to_differ_is_told_of_what_is_not_proven():
         Place("net.py", 4, 0, "torch.relu", Fate.EQUAL, "x"),
         Place("net.py", 9, 0, "torch.other", Fate.CONDITION, "x", "elsewhere"),
     ]
-    assert _causes(_Defined("net.py", 2, 5, "f", False), ledger) == ("line 3: torch.std: only where one element is left",)
-    assert _causes(_Defined("other.py", 2, 5, "f", False), ledger) == ()
+    assert causes(Defined("net.py", 2, 5, "f", False), ledger) == ("line 3: torch.std: only where one element is left",)
+    assert causes(Defined("other.py", 2, 5, "f", False), ledger) == ()
 
 
 NET = """import functools

@@ -354,6 +354,14 @@ class Casting(Protocol):
 
 
 @runtime_checkable
+class Defaulting(Protocol):
+    """A framework with a floating type that new tensors have unless they are given one."""
+
+    def set_default(self, dtype: str) -> None:
+        """Have new floating tensors be of this type from now on, in this process."""
+
+
+@runtime_checkable
 class Lending(Protocol):
     """A framework whose live objects can be given back as they were, bit for bit."""
 

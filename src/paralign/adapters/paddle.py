@@ -130,6 +130,10 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
         paddle.seed(seed)
         _exported.seed_host(seed)
 
+    def set_default(self, dtype: str) -> None:
+        """Have new floating tensors be of this type from now on, in this process."""
+        paddle.set_default_dtype(dtype)
+
     def is_tensor(self, value: Any) -> bool:
         """Whether ``value`` is an eager ``paddle.Tensor``."""
         return isinstance(value, paddle.Tensor)

@@ -112,6 +112,10 @@ class TorchAdapter(_lazily_torch.BuildsLazily, _lending_torch.Lends, _diagnosis_
         torch.manual_seed(seed)
         _exported.seed_host(seed)
 
+    def set_default(self, dtype: str) -> None:
+        """Have new floating tensors be of this type from now on, in this process."""
+        torch.set_default_dtype(getattr(torch, dtype))
+
     def is_tensor(self, value: Any) -> bool:
         """Whether ``value`` is a ``torch.Tensor``."""
         return isinstance(value, torch.Tensor)

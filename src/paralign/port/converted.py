@@ -54,8 +54,8 @@ def convert_code(source: str | Path, destination: str | Path, python: str | None
     texts = {path: _converted(path, _shown(path, source), program, paddle, ledger) for path in files}
     for path, text in texts.items():
         if text is not None:
-            _write(targets[path], text, force=force)
-    _write(record, ledger.to_json(), force=force)
+            write(targets[path], text, force=force)
+    write(record, ledger.to_json(), force=force)
     return ledger
 
 
@@ -87,7 +87,24 @@ def _home(destination: Path) -> Path:
     return destination.resolve() if destination.is_dir() else destination.parent.resolve()
 
 
-def _write(path: Path, text: str, *, force: bool) -> None:
+def check_free(path: Path, *, force: bool) -> None:
+    """Refuse a link where a file is to be written, and a file that may not be replaced.
+
+    Raises:
+        UsageError: something of that kind is there.
+    """
+    if path.is_symlink():
+        raise UsageError("a link stands where a file shall be written", where=str(path), hint="name another destination")
+    if path.exists() and not force:
+        raise UsageError("the destination is there already", where=str(path), hint="name another one, or give --force")
+
+
+def write(path: Path, text: str, *, force: bool) -> None:
+    """Write a file in UTF-8; one that is there is replaced with ``force`` alone.
+
+    Raises:
+        WriteFailed: it cannot be written.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("w" if force else "x", encoding="utf-8", newline="\n") as file:

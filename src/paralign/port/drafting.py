@@ -181,7 +181,7 @@ def draft(
     root = source if source.is_dir() and not within else source.absolute().parent
     if source.is_dir() and source.resolve() in target.resolve().parents:
         raise UsageError("the project would lie in the source", where=str(destination), hint="name a folder beside it")
-    _check_module(root, built, source)
+    check_module(root, built, source)
     back = Path(os.path.relpath(root.resolve(), target.resolve())).as_posix()
     with ExitStack() as stack:
         made = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="paralign-port-"))) if there else target
@@ -243,11 +243,18 @@ def rewrite_ledger(made: Draft) -> list[str]:
     return ours
 
 
-def _check_module(root: Path, built: Model, source: Path) -> None:
+def check_module(root: Path, built: Model, source: Path, form: str = "--model package.module:Class") -> None:
+    """Refuse a module that is not below a folder, and names that it does not bind.
+
+    ``form``: how it is written on the command line.
+
+    Raises:
+        UsageError: the module is not there, or a name is not bound in it.
+    """
     place = root.joinpath(*built.module.split("."))
     file = next((each for each in (place.with_suffix(".py"), place / "__init__.py") if each.is_file()), None)
     if file is not None:
-        _check_names(file, built)
+        _check_names(file, built, form)
     else:
         first = source.stem if source.is_file() or (source / "__init__.py").is_file() else "package"
         raise UsageError(
@@ -263,7 +270,7 @@ def _modules(root: Path) -> list[str]:
     return [".".join(path.parts[:-1] if path.name == "__init__" else path.parts) for path in paths]
 
 
-def _check_names(file: Path, built: Model) -> None:
+def _check_names(file: Path, built: Model, form: str) -> None:
     """Refuse names that a module does not bind.
 
     What it takes by a star, or cannot be parsed, is not known.
@@ -283,7 +290,7 @@ def _check_names(file: Path, built: Model) -> None:
     for name in built.names:
         if name not in bound and "*" not in bound:
             near = did_you_mean(name, sorted(bound))
-            raise UsageError(f"the module has no {quoted(name)}{near}", where=str(file), hint="--model package.module:Class")
+            raise UsageError(f"the module has no {quoted(name)}{near}", where=str(file), hint=form)
 
 
 def _write(target: Path, texts: dict[str, str]) -> None:

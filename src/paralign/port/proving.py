@@ -20,21 +20,24 @@ import numpy as np
 
 from paralign.capture.digest import agree
 from paralign.catalogue.lookup import entry_of
-from paralign.dtypes import widen
+from paralign.dtypes import is_complex, is_floating, widen
 from paralign.errors import WorkerFailed
 from paralign.port.ledger import Fate, FileFate
 from paralign.port.line_facts import Fact, LineFact, Proof, Ran, counts, line_facts
+from paralign.port.told_results import told_apart
 from paralign.stages.weights import stage as weights
 from paralign.worker.protocol import Forward, Functions, runs_of
 from paralign.worker.session import DOUBLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from paralign.capture import Capture
     from paralign.context import Context
     from paralign.model import Record
     from paralign.port.ledger import Ledger
+    from paralign.worker.protocol import FunctionCall
 
 #: greatest relative L2 distance of outputs in float64: correct ports of ResNets are 5e-12 to 2e-9 apart as a whole
 TOLERANCE = 1e-8
@@ -58,7 +61,9 @@ class Proven:
 
 
 @dataclass(frozen=True)
-class _Defined:
+class Defined:
+    """A class or function of a file's top level, by its header's line and its end."""
+
     path: str
     line: int
     end: int
@@ -83,15 +88,15 @@ def prove(context: Context, ledger: Ledger, sources: Mapping[str, str], package:
     problem = "" if values else "the model has no inputs"
     if context.plan is None or not context.plan.complete:
         problem = problem or f"the weights could not be carried over: {made.verdict}"
-    called: dict[str, _Seen] = {}
+    called: dict[str, Seen] = {}
     alone = _Alone()
     if not problem:
         reference, candidate = context.record_both("forward", Forward([DOUBLE], modules="full"), values)
         failed = [reason for each in (reference, candidate) for reason in runs_of(each).failed.values()]
         problem = f"no pass in float64: {failed[0]}" if failed else ""
-        called = {} if problem else _compared(reference, candidate)
-    defined = [each for path, text in sources.items() for each in _definitions(path, text)]
-    modules = {_dotted(path, package): path for path in sources}
+        called = {} if problem else calls_compared(reference, candidate)
+    defined = [each for path, text in sources.items() for each in definitions(path, text)]
+    modules = {dotted(path, package): path for path in sources}
     names = sorted(_module_name(each, package) for each in defined if not each.is_class)
     if modules and values:  # whether or not the whole port runs
         alone = _by_themselves(context, names, modules, values)
@@ -99,28 +104,28 @@ def prove(context: Context, ledger: Ledger, sources: Mapping[str, str], package:
     found = []
     for each in defined:
         seen = called.get(each.name) if each.is_class else alone.seen.get(_module_name(each, package))
-        proof = replace(_proof(each, ledger, seen, several, problem), repaired=_notes(each, ledger, Fate.REPAIRED))
-        found.append(replace(proof, causes=_causes(each, ledger)) if proof.fact is Fact.UNPROVEN else proof)
+        proof = replace(proof_of(each, ledger, seen, several, problem), repaired=notes(each, ledger, Fate.REPAIRED))
+        found.append(replace(proof, causes=causes(each, ledger)) if proof.fact is Fact.UNPROVEN else proof)
     return Proven(found, line_facts(ledger, found, sources, alone.ran))
 
 
-def _module_name(each: _Defined, package: str) -> str:
+def _module_name(each: Defined, package: str) -> str:
     """A definition as ``module:name``."""
-    return f"{_dotted(each.path, package)}:{each.name}"
+    return f"{dotted(each.path, package)}:{each.name}"
 
 
-def _dotted(path: str, package: str) -> str:
+def dotted(path: str, package: str) -> str:
     """The module of a file."""
     parts = path.removesuffix(".py").split("/")
-    dotted = [package, *parts] if package else parts
-    return ".".join(dotted[:-1] if dotted[-1] == "__init__" else dotted)
+    names = [package, *parts] if package else parts
+    return ".".join(names[:-1] if names[-1] == "__init__" else names)
 
 
 @dataclass
 class _Alone:
     """What the calls of each function came to, by ``module:name``, and which lines ran."""
 
-    seen: dict[str, _Seen] = field(default_factory=dict)
+    seen: dict[str, Seen] = field(default_factory=dict)
     ran: Ran = field(default_factory=Ran)
 
 
@@ -141,27 +146,41 @@ def _by_themselves(context: Context, names: list[str], modules: dict[str, str], 
     except WorkerFailed:
         return _Alone(ran=Ran(passed, built))
     ours = {(call.name, call.number): call for call in Functions.answer(candidate).calls}
-    found: dict[str, _Seen] = {}
+    found: dict[str, Seen] = {}
     for call in answer.calls:
-        seen = found.setdefault(call.name, _Seen())
+        seen = found.setdefault(call.name, Seen())
         seen.calls += 1
         other = ours.get((call.name, call.number))
         if other is None:
             seen.closed = seen.closed or call.problem or "the original raises"
             continue
-        reason = other.problem
-        if not reason:
-            told = call.result == other.result
-            records = [
-                [r for r in capture.select(name=f"{call.name}#{call.number}", run=DOUBLE) if r.role == "output"]
-                for capture in (reference, candidate)
-            ]
-            reason = _apart(records[0], records[1], reference, candidate, seen) if told else OTHER
+        reason = other.problem or result_apart(call, other, reference, candidate, seen)
         seen.reason = seen.reason or (f"call {call.number}: {reason}" if reason else "")
     return _Alone(found, Ran(passed, built))
 
 
-def _notes(each: _Defined, ledger: Ledger, fate: Fate) -> tuple[str, ...]:
+def result_apart(call: FunctionCall, other: FunctionCall, reference: Capture, candidate: Capture, seen: Seen) -> str:
+    """Why the results of one call are not equal, '' where they are; notes how far."""
+    apart = told_apart(call.result, other.result)
+    seen.error = max(seen.error, apart)
+    if apart > TOLERANCE:
+        return OTHER
+    ours, theirs = (
+        [record for record in capture.select(name=f"{call.name}#{call.number}", run=DOUBLE) if record.role == "output"]
+        for capture in (reference, candidate)
+    )
+    kinds = [[_kind(record.dtype) for record in records] for records in (ours, theirs)]
+    return apart_by(ours, theirs, reference, candidate, seen) or ("" if kinds[0] == kinds[1] else "a result is of another kind of numbers")
+
+
+def _kind(dtype: str) -> str:
+    """Whether a type is one of truth values, whole, floating or complex numbers."""
+    if dtype == "bool" or is_complex(dtype) or is_floating(dtype):
+        return "bool" if dtype == "bool" else "complex" if is_complex(dtype) else "floating"
+    return "whole"
+
+
+def notes(each: Defined, ledger: Ledger, fate: Fate) -> tuple[str, ...]:
     """What the ledger says of lines of one fate."""
     return tuple(
         f"line {place.line}: {place.note}"
@@ -170,7 +189,7 @@ def _notes(each: _Defined, ledger: Ledger, fate: Fate) -> tuple[str, ...]:
     )
 
 
-def _causes(each: _Defined, ledger: Ledger) -> tuple[str, ...]:
+def causes(each: Defined, ledger: Ledger) -> tuple[str, ...]:
     """What ledger and catalogue say of converted lines that may differ all the same."""
     found: dict[str, None] = {}
     for place in ledger.places:
@@ -184,7 +203,7 @@ def _causes(each: _Defined, ledger: Ledger) -> tuple[str, ...]:
 
 
 @dataclass
-class _Seen:
+class Seen:
     """Calls of the layers of one class, or of one function.
 
     ``closed``: why one of these cannot be made again.
@@ -196,7 +215,7 @@ class _Seen:
     closed: str = ""
 
 
-def _definitions(path: str, text: str) -> Iterator[_Defined]:
+def definitions(path: str, text: str) -> Iterator[Defined]:
     """Classes and functions of a file's top level."""
     try:
         body = ast.parse(text).body
@@ -204,10 +223,11 @@ def _definitions(path: str, text: str) -> Iterator[_Defined]:
         return
     for node in body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            yield _Defined(path, node.lineno, node.end_lineno or node.lineno, node.name, isinstance(node, ast.ClassDef))
+            yield Defined(path, node.lineno, node.end_lineno or node.lineno, node.name, isinstance(node, ast.ClassDef))
 
 
-def _proof(each: _Defined, ledger: Ledger, seen: _Seen | None, several: set[str], problem: str) -> Proof:
+def proof_of(each: Defined, ledger: Ledger, seen: Seen | None, several: set[str], problem: str) -> Proof:
+    """What is known of a definition, from its calls and from what is left by hand in it."""
     left = [
         place for place in ledger.places if place.fate is Fate.BY_HAND and place.path == each.path and each.line <= place.line <= each.end
     ]
@@ -219,7 +239,7 @@ def _proof(each: _Defined, ledger: Ledger, seen: _Seen | None, several: set[str]
     return replace(proof, fact=Fact.UNCONVERTED, reason=reason)
 
 
-def _of_calls(each: _Defined, seen: _Seen | None, several: set[str], problem: str) -> Proof:
+def _of_calls(each: Defined, seen: Seen | None, several: set[str], problem: str) -> Proof:
     """What the calls of a class or function say of it."""
     unreached = Proof(each.path, each.line, each.name, Fact.UNREACHED, end=each.end)
     if seen is None:
@@ -234,18 +254,24 @@ def _of_calls(each: _Defined, seen: _Seen | None, several: set[str], problem: st
     return replace(unreached, fact=fact, reason=reason, calls=seen.calls, error=seen.error, held=not reason)
 
 
-def _compared(reference: Capture, candidate: Capture) -> dict[str, _Seen]:
-    """What the calls of each class came to; the two trees have the same names of layers."""
+def calls_compared(reference: Capture, candidate: Capture, classes: Mapping[str, str] | None = None) -> dict[str, Seen]:
+    """What the calls of each class came to; the two trees have the same names of layers.
+
+    ``classes``: path of a layer -> what its class is called here; others are left out. None: all, by the class's own name.
+    """
     ours = _calls(candidate)
-    found: dict[str, _Seen] = {}
+    found: dict[str, Seen] = {}
     for key, records in _calls(reference).items():
         outputs = [each for each in records if each.role == "output"]
         if not outputs:
             continue
-        seen = found.setdefault(outputs[0].op, _Seen())
+        name = outputs[0].op if classes is None else classes.get(key[0], "")
+        if not name:
+            continue
+        seen = found.setdefault(name, Seen())
         seen.calls += 1
         other = ours.get(key)
-        reason = "the port does not call it there" if other is None else _apart(records, other, reference, candidate, seen)
+        reason = "the port does not call it there" if other is None else apart_by(records, other, reference, candidate, seen)
         seen.reason = seen.reason or (f"{key[0]}: {reason}" if reason else "")
     return found
 
@@ -258,7 +284,7 @@ def _calls(capture: Capture) -> dict[tuple[str, int], list[Record]]:
     return found
 
 
-def _apart(ours: list[Record], theirs: list[Record], reference: Capture, candidate: Capture, seen: _Seen) -> str:
+def apart_by(ours: list[Record], theirs: list[Record], reference: Capture, candidate: Capture, seen: Seen) -> str:
     """Why one call is not the original's, '' where it is; notes how far outputs are apart."""
     for role in ("input", "output"):
         first, second = ([each for each in records if each.role == role] for records in (ours, theirs))
@@ -300,6 +326,16 @@ def as_json(proven: Proven) -> str:
         "lines": [{**asdict(each), "fate": each.fate.value, "fact": each.fact.value} for each in proven.lines],
     }
     return json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+
+
+def forget_proof(path: Path) -> None:
+    """Remove an earlier proof: it speaks of code that is about to be replaced. Other files stay."""
+    try:
+        known = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return
+    if isinstance(known, dict) and {"tolerance", "proofs", "lines"} <= set(known):
+        path.unlink(missing_ok=True)
 
 
 def lines(proven: Proven) -> list[str]:

@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from paralign.errors import message_of, one_line
+from paralign.worker.plain_values import NotPlain, rebuilt, recorded, tensors_of
 from paralign.worker.protocol import FunctionCall, FunctionCalls, Functions
 from paralign.worker.ran_lines import RanLines
 from paralign.worker.session import DOUBLE, Session
@@ -24,24 +25,10 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
     from paralign.capture import Capture, CaptureWriter
-
-#: levels of containers that arguments may have: deeper ones hold themselves
-DEPTH = 8
-
-#: tensors of one call that are recorded
-TENSORS = 64
+    from paralign.worker.plain_values import More
 
 #: characters of what a function raised
 SAID = 200
-
-_PLAIN = (bool, int, float, str)
-
-
-class NotPlain(Exception):
-    """A value that is not plain; the message says what it is.
-
-    Plain are tensors, numbers, texts, and lists, tuples or dicts of them.
-    """
 
 
 def functions(session: Session, writer: "CaptureWriter", options: Functions, values: "Dict[str, Capture]") -> FunctionCalls:
@@ -112,7 +99,7 @@ class _Recorder:
         self.calls.append(call)
         given: List[Any] = []
         try:
-            call.arguments = self._told(_arguments(frame), f"{name}#{number}", "input", given)
+            call.arguments = self._told(arguments_of(frame), f"{name}#{number}", "input", given)
         except NotPlain as problem:
             call.problem = f"it is given {problem}"
             return
@@ -122,10 +109,10 @@ class _Recorder:
         self._open[id(frame)] = (call, given)
 
     def _end(self, call: FunctionCall, given: List[Any], value: Any) -> None:
-        _note_result(self.session, self.writer, call, value, given)
+        note_result(self.session, self.writer, call, value, given)
 
     def _told(self, value: Any, name: str, role: str, tensors: List[Any]) -> str:
-        return _recorded(self.session, self.writer, value, name, role, tensors)
+        return recorded(self.session, self.writer, value, name, role, tensors)
 
 
 def _codes(names: List[str]) -> "Dict[CodeType, str]":
@@ -150,7 +137,7 @@ def _function(name: str, *, imports: bool) -> Optional[Callable[..., Any]]:
     return found if callable(found) and not isinstance(found, type) else None
 
 
-def _arguments(frame: "FrameType") -> Dict[str, Any]:
+def arguments_of(frame: "FrameType") -> Dict[str, Any]:
     """What a call was given: ``positional`` in order, ``named`` by keyword."""
     code, local = frame.f_code, frame.f_locals
     count = code.co_argcount
@@ -166,56 +153,18 @@ def _arguments(frame: "FrameType") -> Dict[str, Any]:
     return {"positional": positional, "named": named}
 
 
-def _note_result(session: Session, writer: "CaptureWriter", call: FunctionCall, value: Any, given: List[Any]) -> None:
-    """Record what a call gave back.
-
-    Where that holds no tensor, also what it may have changed in place.
-    """
+def note_result(
+    session: Session, writer: "CaptureWriter", call: FunctionCall, value: Any, given: List[Any], more: "Optional[More]" = None
+) -> None:
+    """Record what a call gave back, and then its arguments, which it may have changed."""
     made: List[Any] = []
     name = f"{call.name}#{call.number}"
     try:
-        call.result = _recorded(session, writer, value, name, "output", made)
+        call.result = recorded(session, writer, value, name, "output", made, more)
+        for each in given:  # one by one: there may be as many as a result may have
+            recorded(session, writer, each, name, "output", made)
     except NotPlain as problem:
         call.problem = f"it gives back {problem}"
-        return
-    if not made:
-        _recorded(session, writer, given, name, "output", made)
-
-
-def _recorded(session: Session, writer: "CaptureWriter", value: Any, name: str, role: str, tensors: List[Any]) -> str:
-    """A value as JSON, its tensors as numbers of records that are written beside."""
-
-    def told(each: Any, depth: int) -> Any:
-        if session.adapter.is_tensor(each):
-            if len(tensors) >= TENSORS:
-                raise NotPlain(f"more than {TENSORS} tensors")
-            writer.add(name, session.adapter.to_array(each), role=role, leaf=str(len(tensors)), run=DOUBLE)
-            tensors.append(each)
-            return {"tensor": len(tensors) - 1}
-        if each is None or type(each) in _PLAIN:
-            return {"plain": repr(each) if isinstance(each, float) else each, "kind": type(each).__name__}
-        if depth >= DEPTH:
-            raise NotPlain("containers within containers without end")
-        if type(each) in (list, tuple):
-            return {type(each).__name__: [told(inner, depth + 1) for inner in each]}
-        if type(each) is dict and all(type(key) is str for key in each):
-            return {"dict": {key: told(inner, depth + 1) for key, inner in each.items()}}
-        raise NotPlain(f"a {type(each).__name__}")
-
-    return json.dumps(told(value, 0))
-
-
-def _rebuilt(shape: Any, tensors: Dict[str, Any]) -> Any:
-    """The value of what :func:`_recorded` said."""
-    if "tensor" in shape:
-        return tensors[str(shape["tensor"])]
-    if "list" in shape:
-        return [_rebuilt(each, tensors) for each in shape["list"]]
-    if "tuple" in shape:
-        return tuple(_rebuilt(each, tensors) for each in shape["tuple"])
-    if "dict" in shape:
-        return {key: _rebuilt(each, tensors) for key, each in shape["dict"].items()}
-    return float(shape["plain"]) if shape["kind"] == "float" else shape["plain"]
 
 
 def _again(session: Session, writer: "CaptureWriter", calls: "Capture") -> FunctionCalls:
@@ -230,14 +179,13 @@ def _again(session: Session, writer: "CaptureWriter", calls: "Capture") -> Funct
         if function is None:
             call.problem = "the port has no function of this name"
             continue
-        records = {r.leaf: r for r in calls.select(name=f"{due.name}#{due.number}", run=DOUBLE) if r.role == "input"}
-        tensors = {leaf: session.tensor(calls.value(record), DOUBLE) for leaf, record in records.items()}
-        given = _rebuilt(json.loads(due.arguments), tensors)
+        tensors = tensors_of(session.adapter, calls, f"{due.name}#{due.number}")
+        given = rebuilt(json.loads(due.arguments), tensors)
         try:
             with session.passing():
                 value = function(*given["positional"], **given["named"])
         except Exception as error:  # noqa: BLE001 - whatever the port raises is what is told of it
             call.problem = f"the port raises {type(error).__name__}: {one_line(message_of(error))[:SAID]}"
             continue
-        _note_result(session, writer, call, value, list(tensors.values()))
+        note_result(session, writer, call, value, list(tensors.values()))
     return answer

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any, Callable, Dict
 
 from paralign.capture import Capture, CaptureWriter, discard
 from paralign.worker import (
+    again,
     blockwise,
     changing,
     collated,
     constants,
     data,
+    entry,
     feed,
     forward,
     initial,
@@ -59,6 +61,8 @@ TASKS: Dict[str, Act] = {
     "calls": forward.calls,
     "forward": forward.forward,
     "functions": own_functions.functions,
+    "entry": entry.entry,
+    "again": again.again,
     "operations": operations.operations,
     "constants": constants.constants,
     "provenance": recording.provenance,

@@ -22,6 +22,16 @@ from paralign.worker.protocol.data_tasks import (
     SampleTraced,
     Trace,
 )
+from paralign.worker.protocol.entry_tasks import (
+    Again,
+    AgainCall,
+    AgainTold,
+    Definition,
+    Entry,
+    EntryCall,
+    EntryTold,
+    MadeObject,
+)
 from paralign.worker.protocol.measure_tasks import (
     InOneProcess,
     LoaderTimed,
@@ -134,6 +144,9 @@ from paralign.worker.protocol.wire import MalformedMessage
 
 __all__ = [
     "KINDS",
+    "Again",
+    "AgainCall",
+    "AgainTold",
     "Ahead",
     "Attached",
     "AttachedOutputs",
@@ -149,9 +162,13 @@ __all__ = [
     "Curved",
     "Data",
     "DataSeen",
+    "Definition",
     "Describe",
     "Description",
     "Entries",
+    "Entry",
+    "EntryCall",
+    "EntryTold",
     "EpochsDrawn",
     "Evaluate",
     "Evaluated",
@@ -181,6 +198,7 @@ __all__ = [
     "LossRan",
     "Lowered",
     "LoweredPlaces",
+    "MadeObject",
     "MalformedMessage",
     "Measured",
     "Measures",

@@ -1,0 +1,248 @@
+"""Calls that an entry made (``entry.py``), made again by themselves, in float64."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from contextlib import ExitStack, contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional
+
+import numpy as np
+
+from paralign.adapters.base import Defaulting
+from paralign.adapters.finding import load
+from paralign.capture import Capture
+from paralign.capture.digest import moments
+from paralign.errors import message_of, one_line
+from paralign.worker.forward import ModuleRecorder
+from paralign.worker.own_functions import SAID, note_result
+from paralign.worker.plain_values import NotPlain, rebuilt, recorded, tensors_of
+from paralign.worker.protocol import Again, AgainCall, AgainTold, Entry
+from paralign.worker.ran_lines import RanLines
+from paralign.worker.session import DOUBLE, Session
+
+if TYPE_CHECKING:
+    from paralign.capture import CaptureWriter
+    from paralign.worker.protocol import EntryCall, EntryTold, MadeObject
+
+
+def build(path: str, number: int, framework: str, *, stated: bool) -> Any:
+    """The recorded model of a number, made again: the ``build_model()`` of a proof.
+
+    Args:
+        path: of the capture of the entry.
+        number: of the object.
+        framework: of the side.
+        stated: whether it is given the recorded state.
+    """
+    capture = Capture.open(path)
+    made = _Objects(load(framework), capture, double=False)  # the model is cast as a whole, later
+    model = made.get(number)
+    if stated:
+        records = capture.select(name=f"state#{number}", run=DOUBLE)
+        made.adapter.load_state(model, {each.leaf: capture.value(each) for each in records})
+    return model
+
+
+def again(session: Session, writer: "CaptureWriter", options: Again, values: "Dict[str, Capture]") -> AgainTold:
+    """Make the calls again that the options name."""
+    if options.object_:
+        session.to_double()
+        session.adapter.train(session.model, "eval")
+    if isinstance(session.adapter, Defaulting):
+        session.adapter.set_default(DOUBLE)
+    objects = _Objects(session.adapter, values["entry"])
+    told = Entry.answer(values["entry"])
+    due = [each for each in told.calls if _is_due(each, told, options)]
+    modules = sorted({each.module for each in options.definitions})
+    if not options.object_:
+        return AgainTold([_Call(session, writer, objects, options).made(each) for each in due])
+    objects.model = options.object_, session.model
+    passed, built = RanLines(modules), RanLines(modules)
+    answer = AgainTold()
+    sink = ModuleRecorder(session, writer, DOUBLE, full=True)
+    watching = passed.watching() if modules else ExitStack()
+    with session.passing(), session.adapter.observe(session.model, sink), watching:
+        answer.calls = [_Call(session, writer, objects, options).made(each) for each in due]
+    if modules:
+        with suppress(Exception), built.watching():  # a model that can be built once only: no line of its building counts
+            session.rebuilt(session.base_seed)
+    answer.passed, answer.built = passed.lines, built.lines
+    answer.classes = {path: f"{type(each).__module__}:{type(each).__qualname__}" for path, each in session.adapter.modules(session.model)}
+    return answer
+
+
+def _is_due(call: "EntryCall", told: "EntryTold", options: Again) -> bool:
+    if call.problem or (options.names and call.name not in options.names):
+        return False
+    if options.object_ or not call.object_:
+        return call.object_ == options.object_
+    return not told.objects[call.object_ - 1].model
+
+
+class _Objects:
+    """The source's functions, classes and objects on this side.
+
+    Objects are made when they are first asked for.
+    """
+
+    def __init__(self, adapter: Any, calls: Capture, *, double: bool = True) -> None:
+        self.adapter, self._calls, self._double = adapter, calls, double
+        self._told = Entry.answer(calls)
+        self._made: Dict[int, Any] = {}
+        self.model: "Optional[tuple[int, Any]]" = None
+
+    def get(self, number: int) -> Any:
+        """The object of a number.
+
+        Raises:
+            NotPlain: it cannot be made.
+        """
+        if self.model is not None and number == self.model[0]:
+            return self.model[1]
+        known: "MadeObject" = self._told.objects[number - 1]
+        if known.problem:
+            raise NotPlain(f"an object that cannot be made: {known.problem}")
+        if number not in self._made:
+            given = self.given(known.arguments, f"object#{number}")
+            self._made[number] = named(known.class_)(*given["positional"], **given["named"])
+        return self._made[number]
+
+    def given(self, arguments: str, name: str) -> Any:
+        """The arguments of a call; each time with tensors of their own."""
+        return rebuilt(json.loads(arguments), tensors_of(self.adapter, self._calls, name, double=self._double), self._other)
+
+    def _other(self, shape: Dict[str, Any]) -> Any:
+        return named(shape["named"]) if "named" in shape else self.get(shape["object"])
+
+    def told(self, value: Any) -> Optional[Dict[str, Any]]:
+        """An object that was made here as JSON; of a function or class, where it stands."""
+        for number, each in self._made.items():
+            if each is value:
+                return {"object": number}
+        place, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+        return {"named": f"{place}:{name}"} if isinstance(place, str) and isinstance(name, str) and callable(value) else None
+
+
+def named(key: str) -> Any:
+    """What ``module:name`` stands for, ``module:Class.method`` too.
+
+    Raises:
+        AttributeError: the module has none.
+        Exception: whatever importing it raises.
+    """
+    place, _, name = key.partition(":")
+    found = importlib.import_module(place)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+class _Call:
+    """One call under way."""
+
+    def __init__(self, session: Session, writer: "CaptureWriter", objects: _Objects, options: Again) -> None:
+        self._session, self._writer, self._objects = session, writer, objects
+        self._definitions = {each.key: each for each in options.definitions}
+        self._is_model = bool(options.object_)
+
+    def made(self, due: "EntryCall") -> AgainCall:
+        """Make a call; what it raises is told of it."""
+        call = AgainCall(due.name, due.number)
+        self._session.seed()
+        try:
+            if due.name.endswith(".__init__"):
+                with self._watched(call):
+                    owner = self._objects.get(due.object_)
+                self._note(call, {"state": self._state(owner)}, [], silent=False)
+            else:
+                self._call(call, due)
+        except NotPlain as problem:
+            call.problem = str(problem)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the program raises is what is told of it
+            call.problem = f"{type(error).__name__}: {one_line(message_of(error))[:SAID]}"
+        self._writer.flush()
+        return call
+
+    def _call(self, call: AgainCall, due: "EntryCall") -> None:
+        given = self._objects.given(due.arguments, f"{due.name}#{due.number}")
+        changed = _tensors(self._session, given)
+        with self._watched(call):
+            owner = self._objects.get(due.object_) if due.object_ and not self._is_model else None
+            before = self._seen([self._state(owner), changed])
+            value = self._function(due)(*given["positional"], **given["named"])
+        state = self._state(owner)
+        silent = value is None and self._seen([state, changed]) == before
+        self._note(call, value if owner is None else {"result": value, "state": state}, changed, silent=silent)
+
+    def _note(self, call: AgainCall, value: Any, changed: List[Any], *, silent: bool) -> None:
+        call.silent = silent
+        note_result(self._session, self._writer, call, value, changed, self._objects.told)
+
+    def _function(self, due: "EntryCall") -> Any:
+        method = due.name.rpartition(".")[2]
+        if not due.object_:
+            return named(due.name)
+        owner = self._objects.get(due.object_)
+        return owner if self._is_model and method == "forward" else getattr(owner, method)
+
+    def _state(self, owner: Any) -> Dict[str, Any]:
+        """The attributes of an object that can be compared."""
+        found = {}
+        for name, each in sorted(getattr(owner, "__dict__", {}).items()):
+            with suppress(NotPlain):
+                self._seen(each)
+                found[name] = each
+        return found
+
+    def _seen(self, value: Any) -> str:
+        """A value as one text, its tensors by their digests.
+
+        Raises:
+            NotPlain: it is none that can be recorded.
+        """
+        digests = _Digests()
+        return recorded(self._session, digests, value, "", "", [], self._objects.told) + "".join(digests.found)  # type: ignore[arg-type] # takes records, as a writer does
+
+    @contextmanager
+    def _watched(self, call: AgainCall) -> Iterator[None]:
+        """Note which lines of its own definition a call runs, but for a model's calls."""
+        around = self._definitions.get(call.name)
+        if "." in call.name.partition(":")[2]:
+            around = self._definitions.get(call.name.rpartition(".")[0])
+        if around is None or self._is_model:
+            yield
+            return
+        importlib.import_module(around.module)  # before it is watched: its lines are none of the call's
+        ran = RanLines([around.module])
+        try:
+            with ran.watching():
+                yield
+        finally:
+            lines = ran.lines.get(around.module, [])
+            call.lines = [line for line in lines if around.first <= line <= around.last]
+
+
+class _Digests:
+    """Takes records as a writer does, and keeps their digests."""
+
+    def __init__(self) -> None:
+        self.found: List[str] = []
+
+    def add(self, _: str, value: Any, **__: Any) -> None:
+        """Note a record."""
+        self.found.append(moments(value))
+
+
+def _tensors(session: Session, value: Any) -> List[Any]:
+    """The tensors and arrays within arguments, which a call may have changed."""
+    if session.adapter.is_tensor(value) or type(value) is np.ndarray:
+        return [value]
+    if isinstance(value, dict):
+        return [each for inner in value.values() for each in _tensors(session, inner)]
+    if type(value) in (list, tuple):
+        return [each for inner in value for each in _tensors(session, inner)]
+    return []
+
+
+__all__ = ["again", "build", "named"]

@@ -1,0 +1,529 @@
+"""``convert code --prove``: an entry is run once, its calls are made again on both sides; what was not shown equal is not proven."""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from paralign.api.code_proof import Conversion, prove_code
+from paralign.cli import main
+from paralign.dtypes import typed
+from paralign.errors import UsageError
+from paralign.port.converted import convert_code
+from paralign.port.entries import entry_of, recorded_definitions
+from paralign.port.ledger import Fate, Ledger
+from paralign.port.line_facts import Fact, LineFact, Proof
+from paralign.port.proving import Proven, forget_proof
+from paralign.port.proving_code import Evidence, code_of, entry_proofs
+from paralign.port.told_results import told_apart
+from paralign.worker import plain_values
+from paralign.worker.entry import entry
+from paralign.worker.plain_values import NotPlain, rebuilt, recorded
+from paralign.worker.protocol import Entry, EntryCall, EntryTold, MadeObject
+
+
+class Model:
+    """What the fake framework takes for a model."""
+
+
+SESSION = SimpleNamespace(
+    adapter=SimpleNamespace(
+        is_tensor=lambda value: isinstance(value, np.ndarray) and value.dtype.kind == "f",
+        to_array=typed,
+        is_model=lambda value: any(each.__name__ == "Model" for each in type(value).__mro__),
+        state=lambda _: [SimpleNamespace(tensor=np.ones((2, 2)), name="weight", role="parameter", shared=None)],
+    )
+)
+
+
+class Writer:
+    def __init__(self):
+        self.added = []
+
+    def add(self, name, value, *, role, leaf, run, attrs=None):
+        self.added.append((name, leaf, value.array))
+
+    def flush(self):
+        pass
+
+
+def told(value, more=None):
+    return recorded(SESSION, Writer(), value, "f#1", "input", [], more)
+
+
+def test_results_are_apart_by_their_numbers():
+    one = told({"loss": 0.5, "parts": [1, (2, "a")]})
+    assert told_apart(one, told({"loss": 0.5, "parts": [1, (2, "a")]})) == 0.0
+    assert 1e-17 < told_apart(one, told({"loss": 0.5 + 1e-16, "parts": [1, (2, "a")]})) < 1e-15
+    assert told_apart(told(float("nan")), told(float("nan"))) == 0.0
+    for other in ({"loss": 0.5, "parts": [1, [2, "a"]]}, {"loss": 0.5}, {"loss": 0.5, "parts": [1.0, (2, "a")]}, None, [one]):
+        assert told_apart(one, told(other)) == float("inf")
+    assert told_apart(told(float("inf")), told(-float("inf"))) == float("inf")
+
+
+def test_a_shape_is_a_list_there_and_a_tuple_here():
+    class Size(tuple):
+        __slots__ = ()
+
+    shape = told(Size((2, 3)))
+    assert told_apart(shape, told([2, 3])) == 0.0
+    assert told_apart(shape, told((2, 3))) == float("inf")
+    assert rebuilt(json.loads(shape), {}) == (2, 3)
+
+
+def test_arrays_stay_arrays():
+    writer = Writer()
+    text = recorded(SESSION, writer, [np.arange(3), np.ones(2)], "f#1", "input", [])
+    assert json.loads(text) == {"list": [{"array": 0}, {"tensor": 1}]}
+    assert [leaf for _, leaf, _ in writer.added] == ["0", "1"]
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (list(range(plain_values.VALUES + 1)), "more than 100000 values"),
+        ("x" * (plain_values.TEXT + 1), "a text of more than"),
+        (np.broadcast_to(np.ones(1), (plain_values.BYTES // 8 + 1,)), "more than 256 MiB"),
+        (np.array(["a"], object), "a ndarray"),
+    ],
+    ids=["values", "text", "tensor", "objects"],
+)
+def test_too_much_is_refused_before_it_is_copied(value, said):
+    with pytest.raises(NotPlain, match=said):
+        told(value)
+
+
+# -- the entry ----------------------------------------------------------------------------------------------------------------------
+
+PROGRAM = """
+import sys
+import numpy as np
+from dataclasses import dataclass
+
+
+class Model:
+    pass
+
+
+@dataclass
+class Config:
+    width: int = 3
+
+
+class Net(Model):
+    def __init__(self, config):
+        self.width = config.width
+
+    def forward(self, x):
+        return self.scaled(x)
+
+    def scaled(self, x):
+        return x * self.width
+
+
+class Meter:
+    def __init__(self):
+        self.total = 0.0
+
+    def update(self, x):
+        self.add(x)
+
+    def add(self, x):
+        self.total += float(x.sum())
+
+    @staticmethod
+    def zero(n):
+        return n
+
+    @classmethod
+    def named(cls, name):
+        return cls()
+
+    @property
+    def mean(self):
+        return self.total
+
+
+class Bare:
+    def act(self):
+        return 1
+
+
+def fact(n):
+    return 1 if n < 2 else n * fact(n - 1)
+
+
+def items(n):
+    yield from range(n)
+
+
+def of_net(net, x):
+    return net.forward(x)
+
+
+def by(function, x):
+    return function(x)
+
+
+def unused():
+    return 1
+
+
+def run():
+    net = Net(Config(4))
+    net.forward(np.ones(2))
+    net.scaled(np.ones(1))
+    of_net(net, np.ones(1))
+    meter = Meter()
+    meter.update(np.ones(2))
+    meter.update(np.ones(3))
+    Meter.zero(3), Meter.named("a"), meter.mean
+    Bare().act()
+    fact(6)
+    list(items(2))
+    by(fact, 1)
+
+
+def ends(code=0):
+    fact(1)
+    sys.exit(code)
+
+
+def ends_badly():
+    sys.exit(3)
+
+
+def raises():
+    fact(1)
+    raise RuntimeError("no")
+
+
+if __name__ == "__main__":
+    run()
+"""
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    name = f"program_{abs(hash(str(tmp_path)))}"
+    (tmp_path / f"{name}.py").write_text(PROGRAM)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path / f"{name}.py"
+    sys.modules.pop(name, None)
+
+
+def ran(program, target, kind="function", most=4):
+    defined = recorded_definitions({program.name: PROGRAM}, program.parent)
+    place = str(program) if kind == "script" else f"{program.stem}:{target}"
+    before = sys.getprofile(), list(sys.path), list(sys.argv)
+    try:
+        return entry(SESSION, Writer(), Entry(kind, place, defined, most), {})
+    finally:
+        assert (sys.getprofile(), sys.path, sys.argv) == before
+
+
+@pytest.mark.parametrize("kind", ["function", "script"])
+def test_calls_of_functions_and_objects_are_recorded(program, kind):
+    found = ran(program, "run", kind)
+    module = program.stem
+    calls = [(each.name.partition(":")[2], each.object_, each.problem) for each in found.calls]
+    objects = {each.number: each.class_.partition(":")[2] for each in found.objects}
+    names = [name for name, _, _ in calls]
+    assert names.count("fact") == 4, "a function that calls itself: its first calls"
+    assert [name for name, number, _ in calls if objects.get(number) == "Net"] == ["Net.forward", "Net.scaled", "Net.forward"]
+    assert [name for name, number, _ in calls if objects.get(number) == "Meter"][:3] == ["Meter.__init__", "Meter.update", "Meter.update"]
+    assert {"Meter.zero", "Meter.named", "Bare.act", "Config.__init__", "by"} <= set(names)
+    assert "Meter.mean" not in names
+    assert [problem for name, _, problem in calls if name == "of_net"] == ["it is given a Net"]
+    assert found.hidden == {f"{module}:items": "it is a generator"}
+    assert f"{module}:unused" not in found.reached
+    assert f"{module}:items" in found.reached
+    net = next(each for each in found.objects if each.class_.endswith(":Net"))
+    assert (net.model, net.called, net.depth, net.problem) == (True, True, 0, "")
+    assert '"object"' in net.arguments, "its configuration is an object that can be made again"
+    by = next(each for each in found.calls if each.name.endswith(":by"))
+    assert json.loads(by.arguments)["dict"]["positional"]["list"][0] == {"named": f"{module}:fact"}
+    assert ("run" in names) is (kind == "script"), "the entry itself is no call of the program"
+
+
+def test_no_more_objects_than_asked_for_are_kept(program):
+    assert [each.class_ for each in ran(program, "run", most=0).objects] == []
+
+
+def test_an_entry_that_ends_or_fails(program):
+    assert [each.name for each in ran(program, "ends").calls] == [f"{program.stem}:fact"]
+    with pytest.raises(UsageError, match=r"sys.exit\(3\)"):
+        ran(program, "ends_badly")
+    with pytest.raises(RuntimeError, match="no"):
+        ran(program, "raises")
+    with pytest.raises(UsageError, match="no function 'rum'"):
+        ran(program, "rum")
+
+
+def test_what_is_no_entry_is_refused_before_anything_is_run(tmp_path, capsys):
+    source = tmp_path / "src"
+    source.mkdir()
+    (source / "net.py").write_text("raise SystemExit('imported')\n\ndef run():\n    pass\n")
+    (source / "train.py").write_text("raise SystemExit('run')\n")
+    assert entry_of("net:run", source).target == "net:run"
+    assert entry_of("train.py", source).kind == "script"
+    for text, said in (
+        ("net:rum", "the module has no 'rum'"),
+        ("nat:run", "there is no module 'nat'"),
+        ("other.py", "the entry is not there"),
+        ("other.toml", "the entry is not there"),
+        ("run()", "is no entry"),
+        ("net:run()", "is no entry"),
+        ("", "is no entry"),
+    ):
+        with pytest.raises(UsageError, match=r"\w") as raised:
+            entry_of(text, source)
+        assert said in str(raised.value)
+    out = tmp_path / "out"
+    for words in (
+        ["--prove"],
+        ["--entry", "net:run"],
+        ["--prove", "--entry", "net:rum"],
+        ["--prove", "--entry", "net:run", "--timeout", "0"],
+    ):
+        assert main(["convert", "code", str(source), str(out), *words]) == 2
+        assert not out.exists()
+    assert "--prove needs an entry" in capsys.readouterr().err
+
+
+def test_a_proof_of_other_code_does_not_stay(tmp_path):
+    proof, other = tmp_path / "proof.json", tmp_path / "other.json"
+    proof.write_text('{"tolerance": 1e-8, "proofs": [], "lines": []}')
+    other.write_text('{"mine": 1}')
+    for path in (proof, other, tmp_path / "missing"):
+        forget_proof(path)
+    assert not proof.exists()
+    assert other.exists()
+
+
+# -- judgement ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_recorded_is_reached_and_not_proven():
+    calls = [
+        EntryCall("net:f", 1, problem="it is given a Net"),
+        EntryCall("net:Net.forward", 1, problem="it is given a Batch", object_=1),
+        EntryCall("net:Meter.update", 1, problem="it is given a Net", object_=2),
+    ]
+    objects = [MadeObject(1, "net:Net", model=True, called=True), MadeObject(2, "net:Meter", called=True)]
+    evidence = Evidence(EntryTold(calls, objects, ["net:f", "net:Net", "net:Meter"], {"net:g": "it is a generator"}), {"net": "net.py"}, [])
+    seen = {name: evidence.seen(f"net:{name}") for name in ("f", "Net", "Meter", "g")}
+    assert all(each.reason for each in seen.values())
+    assert "it is given a Batch" in seen["Net"].reason
+    assert evidence.seen("net:unused") is None
+    evidence.fail({"net:f"}, 0, "the port fails")
+    assert seen["f"].calls == 0, "a call that is not made again is not counted"
+
+
+def test_exit_codes_say_what_was_not_shown():
+    proven, unproven, unreached = (Proof("net.py", 1, "f", fact, end=3) for fact in (Fact.PROVEN, Fact.UNPROVEN, Fact.UNREACHED))
+    line = LineFact("net.py", 2, "torch.add", Fate.EQUAL, Fact.UNREACHED)
+    assert code_of([proven], [], left=False) == 0
+    assert code_of([proven], [], left=True) == 1
+    assert code_of([proven, unproven, unreached], [], left=False) == 1
+    assert code_of([proven, unreached], [], left=False) == 4
+    assert code_of([proven], [line], left=False) == 4
+    found = Proven([unreached, Proof("net.py", 5, "g", Fact.PROVEN, end=9)], [line])
+    assert entry_proofs(found, SimpleNamespace(kind="function", target="net:f"), SimpleNamespace(is_dir=lambda: False)) == (
+        found.proofs[1:],
+        [],
+    )
+    assert entry_proofs(found, SimpleNamespace(kind="script", target="net.py"), None) == (found.proofs, found.lines)
+
+
+# -- both frameworks ----------------------------------------------------------------------------------------------------------------
+
+NET = """
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+@dataclass
+class Config:
+    width: int = 8
+
+
+def scaled(x, by=2.0, *, shift=None):
+    if shift is None:
+        return torch.mul(x, by)
+    return torch.add(torch.mul(x, by), shift)
+
+
+def loss_of(x, y):
+    return F.mse_loss(x, y).item()
+
+
+def pairs(items):
+    for each in items:
+        yield torch.abs(each)
+
+
+def depth(x, n):
+    return x if n == 0 else depth(torch.tanh(x), n - 1)
+
+
+def drawn(x):
+    return x + torch.rand_like(x)
+
+
+def of_model(net, x):
+    return torch.argmax(net(x), -1)
+
+
+def show(x):
+    print(torch.std(x))
+
+
+def unused(x):
+    return torch.var(x)
+
+
+class Block(nn.Module):
+    def __init__(self, config, norm=nn.LayerNorm):
+        super().__init__()
+        self.norm = norm(config.width)
+        self.fc = nn.Linear(config.width, config.width)
+
+    def forward(self, x):
+        if self.training:
+            x = F.dropout(x, 0.5)
+        return torch.add(x, F.gelu(self.fc(self.norm(x))))
+
+
+class Net(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.fc = nn.Linear(4, config.width)
+        self.blocks = nn.ModuleList(Block(config, nn.LayerNorm) for _ in range(2))
+
+    def forward(self, x, scale=1.0):
+        x = scaled(self.fc(x), by=scale)
+        for each in self.blocks:
+            x = each(x)
+        return x
+
+
+class Meter:
+    def __init__(self):
+        self.total = torch.zeros(())
+        self.count = 0
+
+    def update(self, value, n=1):
+        self.total = torch.add(self.total, value * n)
+        self.count += n
+
+
+def run():
+    torch.manual_seed(0)
+    net = Net(Config(width=6)).eval()
+    x = torch.randn(2, 4)
+    y = net(x, scale=0.5)
+    meter = Meter()
+    meter.update(y.detach().mean(), 3)
+    scaled(x, shift=1.0), loss_of(y, y + 1), list(pairs([x])), depth(x, 2), drawn(x), of_model(net, x), show(x)
+
+
+if __name__ == "__main__":
+    run()
+"""
+
+
+def facts_of(proven):
+    return {each.name: each.fact for each in proven.proofs}
+
+
+@pytest.mark.torch
+@pytest.mark.paddle
+def test_converted_code_is_held_against_its_original(tmp_path, capsys):
+    pytest.importorskip("torch")
+    pytest.importorskip("paddle")
+    source, out = tmp_path / "src", tmp_path / "out"
+    source.mkdir()
+    (source / "net.py").write_text(NET)
+    code = main(["convert", "code", str(source), str(out), "--prove", "--entry", "net:run"])
+    said = capsys.readouterr().out
+    proof = json.loads((out / "proof.json").read_text())
+    facts = {each["name"]: each["fact"] for each in proof["proofs"]}
+    right = {"Config", "scaled", "loss_of", "depth", "Block", "Net", "Meter"}
+    assert facts == {
+        **dict.fromkeys(right, "proven"),
+        **dict.fromkeys(("pairs", "drawn", "of_model", "show"), "reached but not proven"),
+        **dict.fromkeys(("unused", "run"), "not reached"),
+    }, said
+    assert code == 1
+    assert "its inputs cannot be recorded: it is given a Net" in said
+    assert "it is a generator" in said
+    assert "gives nothing back and changes nothing" in said
+    lines = {each["name"]: each["fact"] for each in proof["lines"] if each["name"].endswith((".dropout", ".gelu"))}
+    assert lines == {"torch.nn.functional.dropout": "not reached", "torch.nn.functional.gelu": "proven"}, "a branch that was not taken"
+    written = sum(1 for each in json.loads((out / "ledger.json").read_text())["places"])
+    assert len(proof["lines"]) == written, "a fact a line"
+
+    port = out / "net.py"
+    text = port.read_text()
+    for right_text, wrong_text in (
+        ("self.count += n", "self.count += 1"),
+        ("depth(paddle.tanh(x), n - 1)", "depth(paddle.tanh(x * 1.0001), n - 1)"),
+        ("range(2)", "range(1)"),
+        ("def loss_of(x, y):", "def loss_of(x, y):\n    raise ValueError('\\x1b[2J no')"),
+    ):
+        assert right_text in text
+        text = text.replace(right_text, wrong_text)
+    port.write_text(text)
+    made = Conversion(source, out, Ledger())
+    found = prove_code(made.__class__(source, out, convert_code(source, tmp_path / "again")), entry_of("net.py", source))
+    facts = facts_of(found)
+    assert [name for name, fact in facts.items() if fact is Fact.PROVEN] == ["Config", "scaled"]
+    reasons = {each.name: each.reason for each in found.proofs}
+    assert "apart" in reasons["depth"]
+    assert "the port raises ValueError" in reasons["loss_of"]
+    assert "weights could not be carried over" in reasons["Net"]
+    assert "other numbers" in reasons["Meter"]
+
+
+@pytest.mark.torch
+@pytest.mark.paddle
+def test_a_project_is_an_entry_and_a_failing_one_is_told(tmp_path, capsys):
+    pytest.importorskip("torch")
+    pytest.importorskip("paddle")
+    net = """
+    import torch
+    from torch import nn
+
+    class Net(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.fc = nn.Linear(3, width)
+
+        def forward(self, x):
+            return torch.relu(self.fc(x))
+
+    def fails():
+        torch.relu(torch.ones(2))
+        raise KeyError("nothing")
+    """
+    (tmp_path / "net.py").write_text(textwrap.dedent(net))
+    (tmp_path / "side.py").write_text("def build_model():\n    from net import Net\n\n    return Net(5)\n")
+    side = '\nmodule = "side.py"\nroot = "."\nframework = '
+    (tmp_path / "paralign.toml").write_text(f'[reference]{side}"torch"\n[candidate]{side}"paddle"\n[inputs]\nshape = [2, 3]\n')
+    port = tmp_path / "port.py"
+    assert main(["convert", "code", str(tmp_path / "net.py"), str(port), "--prove", "--entry", "net:fails"]) == 3
+    assert "KeyError" in capsys.readouterr().err
+    words = ["convert", "code", str(tmp_path / "net.py"), str(port), "--force", "--json", "--prove", "--entry", str(tmp_path)]
+    assert main(words) == 4, "nothing is wrong, but a function was not reached"
+    proof = json.loads(capsys.readouterr().out)["proof"]
+    assert {each["name"]: each["fact"] for each in proof["proofs"]} == {"Net": "proven", "fails": "not reached"}
+    assert (tmp_path / "port.py.proof.json").is_file()
