@@ -329,7 +329,7 @@ def as_json(proven: Proven) -> str:
 
 
 def forget_proof(path: Path) -> None:
-    """Remove an earlier proof: it speaks of code that is about to be replaced. Other files stay."""
+    """Remove an earlier proof, whose code is about to be replaced; other files stay."""
     try:
         known = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
