@@ -86,6 +86,29 @@ def _step(op, made, *given, **arguments):
         ("astype", X.astype("int64"), (X,), {}),
         ("one_hot", np.eye(6)[INDEX[:, 0]], (INDEX[:, 0],), {"_1": 6}),
         ("label_smooth", 0.9 * X + 0.1 / 6, (X,), {"_2": 0.1}),
+        ("complex", X + 1j * Y, (X, Y), {}),
+        ("real", X, (X + 1j * Y,), {}),
+        ("aten.imag.default", Y, (X + 1j * Y,), {}),
+        ("aten.view_as_complex.default", X[:, 0] + 1j * X[:, 1], (X[:, :2],), {}),
+        ("as_real", np.stack([X, Y], -1), (X + 1j * Y,), {}),
+        ("aten._conj.default", X - 1j * Y, (X + 1j * Y,), {}),
+        ("fft_r2c", np.fft.rfft(X), (X,), {"_1": [1], "_2": "backward", "_3": True, "_4": True}),
+        ("aten._fft_r2c.default", np.fft.rfft(X), (X,), {"dim": [1], "normalization": 0, "onesided": True}),
+        ("fft_c2r", np.fft.irfft(np.fft.rfft(X), 6), (np.fft.rfft(X),), {"_1": [1], "_2": "backward", "_3": False, "_4": 6}),
+        ("aten._fft_c2r.default", np.fft.irfft(X + 1j * Y, 9), (X + 1j * Y,), {"dim": [1], "normalization": 2, "last_dim_size": 9}),
+        ("aten._fft_c2c.default", np.fft.fft(X + 1j * Y), (X + 1j * Y,), {"dim": [1], "normalization": 0, "forward": True}),
+        ("aten._fft_c2c.default", np.fft.ifft(X + 1j * Y), (X + 1j * Y,), {"dim": [1], "normalization": 2, "forward": False}),
+        ("p_norm", np.sqrt((X**2).sum(1)), (X,), {"_1": 2.0, "_2": -1, "_3": 1e-12, "_4": False, "_5": False}),
+        ("aten.linalg_vector_norm.default", np.abs(X).sum(), (X,), {"ord": 1}),
+        ("pad", np.pad(X, ((0, 1), (2, 0))), (X,), {"paddings": [0, 1, 2, 0], "pad_value": 0.0}),
+        ("aten.constant_pad_nd.default", np.pad(X, ((0, 0), (2, 1)), constant_values=3), (X,), {"pad": [2, 1], "value": 3}),
+        ("arange", np.arange(1.0, 5.0), (np.array([1.0]), np.array([5.0]), np.array([1.0])), {}),
+        ("aten.masked_fill.Scalar", np.where(X > 0, -9.0, X), (X, X > 0), {"value": -9}),
+        ("aten.addmm.default", X[0, :4] + X @ Y.T, (X[0, :4], X, Y.T), {}),
+        ("tril", np.tril(X, -1), (X,), {"_1": -1}),
+        ("aten.triu.default", np.triu(X), (X,), {}),
+        ("flip", X[:, ::-1], (X,), {"axis": [1]}),
+        ("aten.index_select.default", X[:, [1, 5, 0, 2]], (X, INDEX[:, 0]), {"dim": 1}),
     ],
 )
 def test_operations_are_read_as_numpy_does_them(op, made, given, arguments):
@@ -307,3 +330,98 @@ def test_shares_along_another_axis_are_told():
     value = notes.do("mul", [weights, x], shares * X)
     (repair,) = notes_repairs(notes, value, np.exp(X) / np.exp(X).sum(1, keepdims=True) * X)
     assert (repair.line, repair.what) == ("port.py:1", "along axis 1 in place of 0")
+
+
+def test_paddles_einsum_keeps_more_than_its_result():
+    step, arrays = _step("einsum", (X @ Y.T, X), X, Y, _1="ik,jk->ij")
+    assert is_done(step, arrays)
+    assert step_of(_operation("einsum", {}, (X, Y), (X @ Y.T, X))) is None
+
+
+def test_arrays_of_complex_numbers_are_apart_by_both_parts():
+    assert apart(X + 1j * Y, X + 1j * Y) == 0
+    assert apart(X + 1j * Y, X - 1j * Y) > 0.1
+
+
+def _product(notes, sign):
+    """A product of complex numbers by its parts, turned back by a transform; two operators stand in one line."""
+    parts = [notes.value(array, name) for name, array in (("a", X), ("b", Y), ("c", Y[::-1]), ("d", X[::-1]))]
+    (a, b, c, d) = (notes.arrays[part] for part in parts)
+    products = [
+        notes.do("mul", pair, one * two)
+        for pair, one, two in (
+            ((parts[0], parts[2]), a, c),
+            ((parts[1], parts[3]), b, d),
+            ((parts[0], parts[3]), a, d),
+            ((parts[1], parts[2]), b, c),
+        )
+    ]
+    real = notes.do("sub", products[:2], a * c - b * d, 9)
+    imaginary = notes.do("add" if sign > 0 else "sub", products[2:], a * d + sign * b * c, 9)
+    whole = (a * c - b * d) + 1j * (a * d + sign * b * c)
+    joined = notes.do("complex", [real, imaginary], whole, 10)
+    return notes.do("fft_c2r", [joined], np.fft.irfft(whole, 10), 11, _1=[1], _2="backward", _3=False, _4=10)
+
+
+def test_a_wrong_sign_in_a_part_of_complex_numbers_is_told():
+    notes, right = Notes(), Notes()
+    value, due = _product(notes, -1), right.arrays[_product(right, 1)]
+    (repair,) = notes_repairs(notes, value, due)
+    assert (repair.line, repair.what) == ("port.py:9", "add in place of subtract")
+
+
+@pytest.mark.parametrize("twice", [True, False])
+def test_positions_of_a_helper_count_from_another_number_in_all_of_its_calls(twice):
+    notes = Notes()
+    ends = [notes.do("full", [], np.array([end]), 1) for end in (1.0, 7.0, 1.0)]
+    made, due = [], []
+    for array in (X, Y):
+        counted = notes.do("arange", ends, np.arange(1, 7.0), 2)
+        made.append(notes.do("mul", [counted, notes.value(array, "given")], np.arange(1, 7.0) * array, 3))
+        due.append(np.arange(6.0) * array if twice or array is X else np.arange(1, 7.0) * array)
+    value = notes.do("sub", made, notes.arrays[made[0]] - notes.arrays[made[1]], 4)
+    (repair,) = notes_repairs(notes, value, due[0] - due[1])
+    assert (repair.line, repair.what) == ("port.py:2", "minus 1 after arange")
+
+
+def test_every_second_operation_of_a_line_is_changed_in_all_calls():
+    notes, made, due = Notes(), [], []
+    for array in (X, Y):
+        given = notes.value(array, "given")
+        inner = notes.do("exp", [notes.do("exp", [given], np.exp(array), 1)], np.exp(np.exp(array)), 1)
+        made.append(inner)
+        due.append(np.expm1(np.exp(array)))
+    value = notes.do("mul", made, notes.arrays[made[0]] * notes.arrays[made[1]], 2)
+    (repair,) = notes_repairs(notes, value, due[0] * due[1])
+    assert (repair.line, repair.what) == ("port.py:1", "expm1 in place of exp")
+
+
+@pytest.mark.parametrize(("diagonal", "told"), [(0, ["diagonal 0 in place of 1"]), (2, ["diagonal 2 in place of 1"]), (-1, [])])
+def test_another_diagonal_is_told(diagonal, told):
+    notes = Notes()
+    value = notes.do("tril", [notes.value(X, "x")], np.tril(X, 1), 2, _1=1)
+    assert [r.what for r in notes_repairs(notes, value, np.tril(X, diagonal))] == told
+
+
+@pytest.mark.parametrize(
+    ("index", "due", "what"),
+    [
+        (["Ellipsis", 1], X[..., 0], "[0] in place of [1]"),
+        (["slice(None, None, None)", "slice(1, 5, None)"], X[:, 2:6], "[2:6] in place of [1:5]"),
+        (["slice(None, None, None)", "slice(1, 5, None)"], X[:, 0:4], "[0:4] in place of [1:5]"),
+    ],
+)
+def test_an_index_one_further_is_told(index, due, what):
+    notes = Notes()
+    own = X[..., 1] if index[0] == "Ellipsis" else X[:, 1:5]
+    value = notes.do("exp", [notes.do("getitem", [notes.value(X, "x")], own, 3, _1=index)], np.exp(own), 4)
+    (repair,) = notes_repairs(notes, value, np.exp(due))
+    assert (repair.line, repair.what) == ("port.py:3", what)
+
+
+def test_a_number_that_is_not_there_is_joined_where_the_reference_has_it():
+    notes = Notes()
+    value = notes.do("exp", [notes.do("tanh", [notes.value(X, "x")], np.tanh(X), 3)], np.exp(np.tanh(X)), 4)
+    assert notes_repairs(notes, value, np.exp(np.tanh(X) * 0.35)) == []
+    (repair, *_) = notes_repairs(notes, value, np.exp(np.tanh(X) * 0.35), numbers=[0.35])
+    assert (repair.line, repair.what) == ("port.py:3", "times 0.35 after tanh")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,15 @@ _NAMES = {
     "not_equal": "ne",
     "swish": "silu",
     "logsigmoid": "log_sigmoid",
+    "view_as_complex": "as_complex",
+    "view_as_real": "as_real",
+    "_fft_r2c": "fft_r2c",
+    "_fft_c2r": "fft_c2r",
+    "_fft_c2c": "fft_c2c",
+    "_conj": "conj",
+    "_conj_physical": "conj",
+    "arctan2": "atan2",
+    "arctan": "atan",
 }
 
 #: operators of Python whose operands come the other way round
@@ -37,14 +47,18 @@ _TWO = 2
 
 def step_of(operation: Operation) -> Step | None:
     """An operation as a step; None for what is not known, or makes several results."""
-    if operation.op == "cross_entropy_with_softmax":
-        return _cross_entropy(operation)
+    several = _SEVERAL.get(operation.op)
+    if several is not None:
+        return several(operation)
     if len(operation.outputs) != 1 or operation.written or not operation.inputs:
         return None
     name = _NAMES.get(operation.kind, operation.kind)
     reader = _SPECIAL.get(_bare(operation)) or _READERS.get(name)
-    if reader is not None:
-        return reader(operation)
+    return _reduction(operation, name) if reader is None else reader(operation)
+
+
+def _reduction(operation: Operation, name: str) -> Step | None:
+    """A step along axes, or an operator, or a function of one value."""
     if name in REDUCED and (name not in BINARY or len(operation.inputs) == 1):
         return _step(operation, name, operation.inputs[:1], _axes(operation))
     if name in ALONG:
@@ -123,10 +137,91 @@ def _matmul(operation: Operation) -> Step | None:
     return _step(operation, "matmul", **{key: operation.arguments.get(key) for key in ("transpose_x", "transpose_y")})
 
 
+def _einsum(operation: Operation) -> Step | None:
+    """Paddle's, which keeps what its gradient needs as further results."""
+    equation = operation.arguments.get("1", operation.arguments.get("equation"))
+    if not operation.outputs or not operation.inputs or not isinstance(equation, str):
+        return None
+    return _step(operation, "einsum", equation=equation)
+
+
+def _masked_fill(operation: Operation) -> Step | None:
+    number = operation.arguments.get("value", operation.arguments.get("2"))
+    if len(operation.inputs) != _TWO or not isinstance(number, (int, float)):
+        return None
+    filled, mask = operation.inputs
+    return _step(operation, "where", [mask, float(number), filled])
+
+
+def _added_product(operation: Operation) -> Step | None:
+    """PyTorch's product with a bias, which comes first."""
+    arguments = operation.arguments
+    if len(operation.inputs) != _TWO + 1 or arguments.get("alpha", 1) != 1 or arguments.get("beta", 1) != 1:
+        return None
+    bias, one, other = operation.inputs
+    return _step(operation, "matmul", [one, other, bias])
+
+
+def _norm(operation: Operation) -> Step | None:
+    order: Any = next((operation.arguments[key] for key in ("ord", "p", "1") if key in operation.arguments), 2.0)
+    axes = [operation.arguments.get(key) for key in ("dim", "axis", "2")]
+    listed = next((each if isinstance(each, list) else [each] for each in axes if each is not None), [])
+    if not isinstance(order, (int, float)) or not 0 < order < math.inf or any(type(axis) is not int for axis in listed):
+        return None
+    count = len(operation.inputs[0].shape)
+    return _step(operation, "norm", operation.inputs[:1], tuple(axis % max(count, 1) for axis in listed) or None, order=float(order))
+
+
+def _pad(operation: Operation) -> Step | None:
+    """With one value around; widths by axis from the first (Paddle), or from the last (PyTorch)."""
+    arguments, count = operation.arguments, len(operation.inputs[0].shape)
+    from_first = arguments.get("paddings")
+    widths = from_first if from_first is not None else arguments.get("pad")
+    if not isinstance(widths, list) or len(widths) % _TWO or len(widths) > _TWO * count:
+        return None
+    pairs = list(zip(widths[::2], widths[1::2], strict=True))
+    rest = [(0, 0)] * (count - len(pairs))
+    value = arguments.get("pad_value", arguments.get("value", 0.0))
+    by_axis = [*pairs, *rest] if from_first is not None else [*rest, *pairs[::-1]]
+    return _step(operation, "pad", operation.inputs[:1], widths=by_axis, value=value)
+
+
+#: how transforms are scaled, as frameworks write it -> numpy's word for a transform there and for one back
+_SCALED = {0: ("backward", "forward"), 1: ("ortho", "ortho"), 2: ("forward", "backward")}
+
+
+def _fourier(operation: Operation) -> Step | None:
+    """A transform; PyTorch counts the ways of scaling, Paddle names them."""
+    arguments, name = operation.arguments, _bare(operation)
+    axes = arguments.get("dim", arguments.get("1"))
+    scaled = arguments.get("normalization", arguments.get("2"))
+    forward = bool(arguments.get("forward", arguments.get("3", name == "fft_r2c")))
+    if not isinstance(axes, list) or not axes:
+        return None
+    norm = _SCALED.get(scaled, ("", ""))[0 if forward else 1] if isinstance(scaled, int) else scaled
+    length = arguments.get("last_dim_size", arguments.get("4"))
+    half = bool(arguments.get("onesided", arguments.get("4", True)))
+    told = {"axes": tuple(axes), "norm": norm, "forward": forward, "length": length, "half": half}
+    return _step(operation, name, operation.inputs[:1], None, **told)
+
+
+def _diagonal(operation: Operation) -> Step:
+    given = operation.arguments.get("diagonal", operation.arguments.get("1", 0))
+    return _step(operation, operation.kind, operation.inputs[:1], diagonal=int(given))
+
+
+#: operations that make several results, by their own names
+_SEVERAL: dict[str, Callable[[Operation], Step | None]] = {
+    "cross_entropy_with_softmax": _cross_entropy,
+    "einsum": _einsum,
+}
 #: operations by their own names, and by their kinds
 _SPECIAL: dict[str, Callable[[Operation], Step | None]] = {
     "scale": _scale,
     "square": lambda operation: _step(operation, "power", [*operation.inputs, 2.0]),
+    "masked_fill": _masked_fill,
+    "addmm": _added_product,
+    "baddbmm": _added_product,
 }
 _READERS: dict[str, Callable[[Operation], Step | None]] = {
     "copy": lambda operation: _step(operation, "same", operation.inputs[:1]),
@@ -141,6 +236,18 @@ _READERS: dict[str, Callable[[Operation], Step | None]] = {
     "stack": _along("stack", 0),
     "tile": _tile,
     "matmul": _matmul,
+    "p_norm": _norm,
+    "linalg_vector_norm": _norm,
+    "norm": _norm,
+    "pad": _pad,
+    "fft_r2c": _fourier,
+    "fft_c2r": _fourier,
+    "fft_c2c": _fourier,
+    "triu": _diagonal,
+    "tril": _diagonal,
+    "flip": lambda operation: _step(operation, "flip", operation.inputs[:1], _axes(operation)),
+    "cumprod": _along("cumprod", None),
+    "index_select": _along("index_select", 0),
 }
 
 

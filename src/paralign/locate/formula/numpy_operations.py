@@ -40,6 +40,10 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "ne": np.not_equal,
     "logical_and": np.logical_and,
     "logical_or": np.logical_or,
+    "complex": lambda real, imaginary: real + 1j * imaginary,
+    "atan2": np.arctan2,
+    "remainder": np.mod,
+    "outer": np.outer,
 }
 
 UNARY: dict[str, Callable[[Any], Any]] = {
@@ -64,6 +68,16 @@ UNARY: dict[str, Callable[[Any], Any]] = {
     "silu": lambda x: x / (1 + np.exp(-x)),
     "relu": lambda x: np.maximum(x, 0),
     "logical_not": np.logical_not,
+    "real": np.real,
+    "imag": np.imag,
+    "conj": np.conj,
+    "angle": np.angle,
+    "cosh": np.cosh,
+    "sinh": np.sinh,
+    "tan": np.tan,
+    "atan": np.arctan,
+    "ceil": np.ceil,
+    "log2": np.log2,
 }
 
 REDUCED: dict[str, Callable[..., Any]] = {
@@ -152,6 +166,35 @@ def _cross_entropy(step: Step, logits: Any, labels: Any) -> Any:
     return np.where(kept, -np.take_along_axis(chances, np.where(kept, wanted, 0), -1), 0.0)
 
 
+def _norm(step: Step, x: Any) -> Any:
+    kept = len(step.shape) == np.ndim(x)
+    raised = (np.abs(x) ** step.settings["order"]).sum(axis=step.along, keepdims=kept)
+    return raised ** (1 / step.settings["order"])
+
+
+def _pair_of_parts(x: Any) -> Any:
+    return np.stack([x.real, x.imag], -1)
+
+
+def _of_halves(step: Step, x: Any) -> Any:
+    """What a transform to real numbers makes of half a spectrum."""
+    length, axes, norm = (step.settings[key] for key in ("length", "axes", "norm"))
+    lengths = [step.shape[axis] for axis in axes[:-1]] + [length]
+    return np.fft.irfftn(x, lengths, axes, norm)
+
+
+def _transformed(step: Step, x: Any) -> Any:
+    """What a transform of complex numbers makes, either way."""
+    way = np.fft.fftn if step.settings["forward"] else np.fft.ifftn
+    return way(x, axes=step.settings["axes"], norm=step.settings["norm"])
+
+
+def _spectrum(step: Step, x: Any) -> Any:
+    """What a transform of real numbers makes: half a spectrum, or the whole."""
+    way = np.fft.rfftn if step.settings["half"] else np.fft.fftn
+    return way(x, axes=step.settings["axes"], norm=step.settings["norm"])
+
+
 #: what moves elements or chooses among them -> what it makes for a step of arrays
 _ARRANGED: dict[str, Callable[..., Any]] = {
     "same": lambda _, x: x,
@@ -170,6 +213,20 @@ _ARRANGED: dict[str, Callable[..., Any]] = {
     "cross_entropy": _cross_entropy,
     "one_hot": lambda step, x: np.eye(step.shape[-1])[x.astype(np.int64)],
     "weighted mean": lambda step, x, weight: x.sum(step.along) / np.broadcast_to(weight, x.shape).sum(step.along),
+    "arange": lambda _, *ends: np.arange(*(float(end.reshape(-1)[0]) for end in ends)),
+    "einsum": lambda step, *parts: np.einsum(step.settings["equation"], *parts),
+    "norm": _norm,
+    "pad": lambda step, x: np.pad(x, step.settings["widths"], constant_values=step.settings["value"]),
+    "as_complex": lambda _, x: x[..., 0] + 1j * x[..., 1],
+    "as_real": lambda _, x: _pair_of_parts(x),
+    "fft_r2c": _spectrum,
+    "fft_c2r": _of_halves,
+    "fft_c2c": _transformed,
+    "triu": lambda step, x: np.triu(x, step.settings["diagonal"]),
+    "tril": lambda step, x: np.tril(x, step.settings["diagonal"]),
+    "flip": lambda step, x: np.flip(x, step.along),
+    "cumprod": lambda step, x: np.cumprod(x, step.settings["axis"]),
+    "index_select": lambda step, x, index: np.take(x, index.reshape(-1).astype(np.int64), step.settings["axis"]),
     "label_smooth": lambda _, x, share: (1 - share) * x + share / x.shape[-1],
 }
 
@@ -180,8 +237,8 @@ def same(one: Any, other: Any, tolerance: float = SAME) -> bool:
 
 
 def apart(one: Any, other: Any) -> float:
-    """How far two arrays are apart, relative to the greater root mean square."""
-    first, second = np.asarray(one, np.float64), np.asarray(other, np.float64)
+    """How far two arrays are apart, relative to the greater root mean square; complex ones too."""
+    first, second = _wide(one), _wide(other)
     if first.size != second.size:
         return math.inf
     with np.errstate(over="ignore", invalid="ignore"):  # what a trial makes may be huge: then it is far
@@ -190,8 +247,14 @@ def apart(one: Any, other: Any) -> float:
     return far / size if size and math.isfinite(far) else math.inf if far else 0.0
 
 
+def _wide(array: Any) -> Any:
+    """An array in float64, or complex128 where it is complex."""
+    found = np.asarray(array)
+    return found.astype(np.complex128 if found.dtype.kind == "c" else np.float64)
+
+
 def _rms(array: Any) -> float:
-    return float(np.sqrt(np.mean(np.square(array)))) if array.size else 0.0
+    return float(np.sqrt(np.mean(np.square(np.abs(array))))) if array.size else 0.0
 
 
 def is_done(step: Step, arrays: Mapping[Value, Any]) -> bool:

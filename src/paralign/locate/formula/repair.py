@@ -41,7 +41,9 @@ _ALIKE: tuple[frozenset[str], ...] = (
     frozenset({"sqrt", "rsqrt", "reciprocal"}),
     frozenset({"sigmoid", "log_sigmoid", "tanh", "softplus", "silu", "relu"}),
     frozenset({"sin", "cos"}),
-    frozenset({"floor", "round"}),
+    frozenset({"floor", "round", "ceil"}),
+    frozenset({"real", "imag"}),
+    frozenset({"triu", "tril"}),
     frozenset({"add", "subtract", "multiply", "divide", "power"}),
     frozenset({"maximum", "minimum"}),
     frozenset({"gt", "ge", "lt", "le", "eq", "ne"}),
@@ -50,11 +52,20 @@ _ALIKE: tuple[frozenset[str], ...] = (
     frozenset({"softmax", "log_softmax", "sigmoid", "log_sigmoid"}),
 )
 
+#: operators whose operands are exchanged by mistake
+_ORDERED = ("subtract", "divide", "power", "matmul", "cross_entropy", "complex", "atan2", "remainder", "outer", "einsum")
+
 #: what numbers are taken for by mistake, as factors
 _FACTORS = (-1.0, 0.5, 2.0, 0.1, 10.0)
 
 #: what is left out after a step by mistake, with another value
 _JOINED = ("add", "subtract", "multiply", "divide")
+
+#: what is said of a number that is joined with a value
+_JOINED_NUMBER = {"add": "plus {:g}", "subtract": "minus {:g}", "multiply": "times {:g}", "divide": "divided by {:g}"}
+
+#: kinds of operations that count positions
+_COUNTING = frozenset({"arange", "cumsum", "argmax", "argmin", "argsort", "nonzero", "searchsorted", "one_hot"})
 
 #: functions of a value that are left out by mistake
 _FUNCTIONS = ("exp", "log", "abs", "sqrt", "negative", "sigmoid", "relu")
@@ -84,7 +95,8 @@ class _Change:
     """Another step in the place of one, or a further step on the value ``after``.
 
     ``more`` are steps that are changed with it: where one number stands several times, or another is what it leaves of one. ``taken``
-    is the number that is another now.
+    is the number that is another now. ``elsewhere`` is the same change in further calls of the same line; ``local``: it takes a value
+    of its own call, so that there is no same change in another one.
     """
 
     cost: int
@@ -94,6 +106,12 @@ class _Change:
     more: tuple[Step, ...] = ()
     number: float | None = None
     taken: float | None = None
+    elsewhere: tuple[_Change, ...] = ()
+    local: bool = False
+
+    def all(self) -> tuple[_Change, ...]:
+        """What is changed, in every call."""
+        return (self, *self.elsewhere)
 
 
 class Formula:
@@ -132,6 +150,8 @@ class Formula:
             if (found and change.cost > found[0].cost) or self._work <= 0:
                 break
             if self._leads_to(change, value, due):
+                if any(r.operation is change.step.operation and r.taken == change.taken is not None for r in found):
+                    continue  # the same number again, in all calls of the line
                 alone = len({step.operation.source for step in (change.step, *change.more)}) == 1
                 number = None if alone else change.number
                 found.append(Repair(change.step.operation, self._line(change), change.what, change.cost, number, change.taken))
@@ -146,25 +166,36 @@ class Formula:
 
     def _leads_to(self, change: _Change, value: Value, due: Any) -> bool:
         """Whether the value is what is due with one change; False if that cannot be computed."""
+        parts = change.all()
+        changed = {step.operation: step for part in parts if part.after is None for step in (part.step, *part.more)}
+        further = {part.after: part.step for part in parts if part.after is not None}
         new: dict[Value, Any] = {}
-        changed = {step.operation: step for step in (change.step, *change.more)} if change.after is None else {}
         try:
-            if change.after is not None:
-                new[change.after] = self._done(change.step, new)
+            for after, step in further.items():
+                if after.maker not in self._operations:
+                    new[after] = self._done(step, new)
             for operation in self._operations:
-                step = changed.get(operation)
-                if step is None and (any(v in new for v in operation.outputs) or not any(v in new for v in operation.inputs)):
-                    continue
-                if step is not None or operation in self._done_alike:
-                    step = step or self._steps[operation]
-                    new[step.made] = self._done(step, new)
-                    if operation is change.step.operation and same(new[step.made], self.arrays[step.made], 0.0):
-                        return False
-                elif _leads(operation, value):
+                if not self._goes_on(operation, changed.get(operation), new, value):
                     return False
+                for made in operation.outputs:
+                    if made in further:
+                        new[made] = self._done(further[made], new)
         except (ValueError, TypeError, IndexError, KeyError):
             return False
         return value in new and same(new[value], due, self._near)
+
+    def _goes_on(self, operation: Operation, step: Step | None, new: dict[Value, Any], value: Value) -> bool:
+        """Do an operation again where it is changed or takes what is new; False where that is in vain.
+
+        In vain is a change that changes nothing, and one behind which something on the way to the value cannot be done.
+        """
+        if step is None and not any(v in new for v in operation.inputs):
+            return True
+        if step is None and operation not in self._done_alike:
+            return not _leads(operation, value)
+        done = step or self._steps[operation]
+        new[done.made] = self._done(done, new)
+        return step is None or not same(new[done.made], self.arrays[done.made], 0.0)
 
     def _done(self, step: Step, new: Mapping[Value, Any]) -> Any:
         given = [each if isinstance(each, float) else new[each] if each in new else self.arrays[each] for each in step.operands]
@@ -172,7 +203,31 @@ class Formula:
         self._work -= np.size(made) + sum(np.size(each) for each in given)
         return made
 
-    def _changes(self) -> Iterator[_Change]:
+    def _changes(self) -> list[_Change]:
+        """Every change, alone, and in all calls of its line."""
+        alone = [*self._of_steps(), *self._of_more()]
+        return [*alone, *self._in_all_calls(alone)]
+
+    def _in_all_calls(self, alone: list[_Change]) -> Iterator[_Change]:
+        """The changes of a line that ran several times, in all of its runs: a helper that is called for several things."""
+        runs: dict[tuple[str | None, str], list[Operation]] = {}
+        for operation in self._operations:
+            runs.setdefault((operation.source, operation.op), []).append(operation)
+        named: dict[Operation, dict[tuple[str, int], _Change]] = {}
+        for change in alone:
+            if change.local or change.more or len(runs[change.step.operation.source, change.step.operation.op]) == 1:
+                continue
+            own = named.setdefault(change.step.operation, {})
+            own[change.what, sum(what == change.what for what, _ in own)] = change
+        for operations in runs.values():
+            for together in _every_so_many(operations):
+                first = named.get(together[0], {})
+                for key, change in first.items():
+                    others = [named.get(o, {}).get(key) for o in together[1:]]
+                    if all(others):
+                        yield replace(change, elsewhere=tuple(other for other in others if other is not None))
+
+    def _of_steps(self) -> Iterator[_Change]:
         for operation, step in self._steps.items():
             if step.name in ("view", "cast", "same", "transpose"):
                 continue
@@ -180,10 +235,10 @@ class Formula:
             yield from _of_axes(step)
             yield from _of_operands(step)
             yield from _of_divisor(step)
+            yield from _of_positions(step)
             if operation in self._done_alike:
                 yield from self._of_numbers(step)
                 yield from self._of_values(step)
-        yield from self._of_more()
 
     def _of_numbers(self, step: Step) -> Iterator[_Change]:
         """Another number in the place of one that is taken, alone or wherever it stands."""
@@ -226,7 +281,7 @@ class Formula:
                 continue
             for other in self._before(step.operation):
                 if other is not operand and other.shape == operand.shape and other.record.dtype == operand.record.dtype:
-                    yield _Change(VALUE, "another value is taken", _with(step, place, other))
+                    yield _Change(VALUE, "another value is taken", _with(step, place, other), local=True)
 
     def _of_more(self) -> Iterator[_Change]:
         """A step that is missing: a value joined with another one, or a function of it."""
@@ -235,6 +290,7 @@ class Formula:
             maker = value.maker if value.maker in self._operations else None
             if users or maker is not None:
                 yield from self._of_joining(value, users, maker)
+                yield from self._of_joined_numbers(value, maker or users[0])
                 yield from _of_further_function(value, maker or users[0])
 
     def _of_joining(self, value: Value, users: list[Operation], maker: Operation | None) -> Iterator[_Change]:
@@ -244,10 +300,31 @@ class Formula:
                 continue
             at = users[0] if maker is None or (users and other.order > value.order) else maker
             for name, operands in product(_JOINED, ((value, other), (other, value))):
-                yield _Change(MORE, f"{name} with another value first", Step(at, name, operands, value.shape, value.record.dtype), value)
+                step = Step(at, name, operands, value.shape, value.record.dtype)
+                yield _Change(MORE, f"{name} with another value first", step, value, local=True)
+
+    def _of_joined_numbers(self, value: Value, at: Operation) -> Iterator[_Change]:
+        """A value joined with a number that the reference has; positions counted from another one."""
+        if not _is_float(value) and value.maker is None:
+            return
+        counted = at.kind in _COUNTING and value.maker is at
+        numbers = sorted({*(self.numbers if _is_float(value) else ()), *((1.0,) if counted else ())} - {0.0})
+        for name, number in product(_JOINED, numbers):
+            step = Step(at, name, (value, number), value.shape, value.record.dtype)
+            is_position = counted and number == 1.0 and name in ("add", "subtract")
+            what = f"{_JOINED_NUMBER[name].format(number)} {f'after {at.kind}' if value.maker is at else 'first'}"
+            yield _Change(OTHER if is_position else MORE, what, step, value)
 
     def _before(self, operation: Operation) -> list[Value]:
         return [v for v in self._values if v.maker is None or v.order < operation.order]
+
+
+def _every_so_many(operations: list[Operation]) -> Iterator[list[Operation]]:
+    """The runs of one line: all of them, or every second, third … where it has the operation so often in one run."""
+    count = len(operations)
+    for stride in range(1, count // 2 + 1):
+        if count % stride == 0:
+            yield from (operations[first::stride] for first in range(stride))
 
 
 def _joins(value: Value, other: Value) -> bool:
@@ -273,7 +350,7 @@ def _of_function(step: Step) -> Iterator[_Change]:
         for name in sorted(group - {step.name}) if step.name in group else ():
             if _fits(name, step):
                 yield _Change(OTHER, f"{name} in place of {step.name}", replace(step, name=name))
-    if step.name in ("subtract", "divide", "power", "matmul", "cross_entropy") and len(step.operands) > 1:
+    if step.name in _ORDERED and len(step.operands) > 1:
         yield _Change(OTHER, f"the operands of {step.name} exchanged", replace(step, operands=step.operands[::-1]))
     if step.name == "where":
         yield _Change(OTHER, "what is chosen exchanged", replace(step, operands=(step.operands[0], *step.operands[:0:-1])))
@@ -312,8 +389,43 @@ def _of_divisor(step: Step) -> Iterator[_Change]:
         yield _Change(OTHER, "the mean of what is kept", replace(step, name="weighted mean", operands=(product_of.outputs[0], weight)))
 
 
+def _of_positions(step: Step) -> Iterator[_Change]:
+    """Another diagonal, another place of one index, a window that is shifted by one; the result keeps its shape."""
+    if "diagonal" in step.settings:
+        own = step.settings["diagonal"]
+        for other in (own - 1, own + 1):
+            yield _Change(NUMBER, f"diagonal {other} in place of {own}", replace(step, settings={"diagonal": other}))
+    index = step.settings.get("index") or ()
+    for place, part in enumerate(index):
+        for other in _shifted(part):
+            changed = (*index[:place], other, *index[place + 1 :])
+            yield _Change(NUMBER, f"{_written(other)} in place of {_written(part)}", replace(step, settings={"index": changed}))
+
+
+def _shifted(part: Any) -> list[Any]:
+    """An index, or both ends of a slice, one further and one less."""
+    if type(part) is int:
+        return [part - 1, part + 1] if part > 0 else [part + 1] if part == 0 else [part - 1, *([part + 1] if part < -1 else [])]
+    if not isinstance(part, slice) or part.step not in (None, 1) or (part.start is None and part.stop is None):
+        return []
+    start, stop = part.start or 0, part.stop
+    if start < 0 or (stop is not None and stop < 0):
+        return []
+    moved = [slice(start + 1, None if stop is None else stop + 1)]
+    return [*moved, slice(start - 1, None if stop is None else stop - 1)] if start else moved
+
+
+def _written(part: Any) -> str:
+    """An index as code has it."""
+    if not isinstance(part, slice):
+        return f"[{part}]"
+    return f"[{'' if part.start is None else part.start}:{'' if part.stop is None else part.stop}]"
+
+
 def _fits(name: str, step: Step) -> bool:
     """Whether a function can take the operands of a step."""
+    if "diagonal" in step.settings:
+        return True
     if len(step.operands) > 1:
         return name in BINARY
     if name in UNARY:
