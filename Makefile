@@ -6,6 +6,10 @@ DEMO := examples/mobilenetv3
 # tests of the portable half run under the oldest interpreter that it supports, where there is one
 OLDEST := $(firstword $(wildcard $(HOME)/.pyenv/versions/3.8*/bin/python) $(shell command -v python3.8 2>/dev/null))
 
+# bytecode of an editable install, which pip does not write, and no import where PYTHONDONTWRITEBYTECODE is set: every command and every
+# worker would compile some 600 files again
+COMPILED = $(BIN)/python -m compileall -q src
+
 # processes that share the tests; a test of two sides starts two interpreters of its own
 WORKERS ?= 2
 
@@ -102,6 +106,7 @@ DEMO_STAGES := weights forward data metric loss optimizer backward init train in
 
 demo: export PARALIGN_BREAK = $(BREAK)
 demo: $(VENV)/stamp-demo
+	$(COMPILED)
 	$(BIN)/python $(DEMO)/prepare.py
 	$(BIN)/python $(DEMO)/candidate/train.py --epochs 1 --output-dir $(DEMO)/candidate/output
 	$(BIN)/paralign check $(DEMO) $(or $(STAGES),$(DEMO_STAGES)); code=$$?; $(BIN)/paralign status $(DEMO) || true; exit $$code
@@ -125,6 +130,7 @@ types: $(VENV)/stamp-test
 	$(BIN)/mypy
 
 unit: $(VENV)/stamp-test .venv-oldest/stamp
+	$(COMPILED)
 	$(BIN)/python $(DEMO)/prepare.py
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
 

@@ -91,6 +91,32 @@ CHAINS = {
             )
             return replace(config, width=3).rate * 3
         """,
+    "namespace": """
+        import argparse
+        opts = argparse.Namespace(
+            width=0.5,
+            rate=0.25,  # HERE
+        )
+        def run():
+            return opts.rate * 3
+        """,
+    "object of a library": """
+        from string import Template
+        def run():
+            made = Template(
+                "0.25")  # HERE
+            return float(made.template) * 3
+        """,
+    "option of a command line": """
+        import argparse
+        def run():
+            parser = argparse.ArgumentParser()
+            parser.add_argument("--width", type=float, default=0.5)
+            group = parser.add_argument_group("training")
+            group.add_argument("--base-rate", dest="rate", type=float,
+                default=0.25)  # HERE
+            return parser.parse_args([]).rate * 3
+        """,
     "named tuple": """
         from typing import NamedTuple
         class Config(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import functools
 import inspect
 import types
@@ -176,12 +177,22 @@ class CallHooks(ValueHooks):
             self._bound[self._keep(value)] = [("", function.__self__, None)]
         elif function in _COPYING and isinstance(value, _COPYING):
             self._copy(arguments, value)
-        elif hasattr(type(value), "__dataclass_fields__") and not isinstance(value, type):
+        else:
+            self._hold_fields(call, value)
+
+    def _hold_fields(self, call: Call, value: Any) -> None:
+        """Note which arguments a new object holds as attributes."""
+        function, arguments = call.function, call.arguments
+        if hasattr(type(value), "__dataclass_fields__") and not isinstance(value, type):
             self._fields(list(value.__dataclass_fields__), arguments, value, function)
         elif isinstance(value, tuple) and hasattr(value, "_fields"):
             self._fields(list(value._fields), arguments, value, function)
-        elif isinstance(value, (types.SimpleNamespace,)):
-            self._fields([], arguments, value, function)
+        elif isinstance(function, type) and type(value) is function:
+            self._own_fields(arguments, value, function)
+        elif isinstance(value, argparse.Action):
+            self._options[value.dest] = next(((held, n) for key, held, n in arguments if key == "default"), (None, None))
+        elif isinstance(value, argparse.Namespace):
+            self._parsed(value)
         elif function is setattr and len(arguments) == 3 and isinstance(arguments[1][1], str):  # noqa: PLR2004 - object, name, value
             self._attributes[(self._keep(arguments[0][1]), arguments[1][1])] = (arguments[2][1], arguments[2][2])
 
@@ -217,6 +228,29 @@ class CallHooks(ValueHooks):
                 self._attributes[(self._keep(value), name)] = known
         if isinstance(value, tuple):
             self._entries[self._keep(value)] = {n: given[name] for n, name in enumerate(names) if name in given}
+
+    def _own_fields(self, arguments: List[Argument], value: Any, function: Any) -> None:
+        """The attributes of a new object under the names of its arguments.
+
+        A namespace has such, a configuration, a layer. What the class's own rewritten code has stored is known better.
+        """
+        held = attribute(value, "__dict__", None)
+        if not isinstance(held, dict) or not held:
+            return
+        names = self._parameters(function) if any(not key for key, _, _ in arguments) else []
+        place = 0
+        for key, given, number in arguments:
+            name = key or (names[place] if place < len(names) else "")
+            place += not key
+            if name in held and is_same(held[name], given) and (id(value), name) not in self._attributes:
+                self._attributes[(self._keep(value), name)] = (given, number)
+
+    def _parsed(self, value: argparse.Namespace) -> None:
+        """Options that nobody gave: what was written as their default."""
+        for name, held in vars(value).items():
+            given, number = self._options.get(name, (None, None))
+            if number is not None and is_same(held, given):
+                self._attributes[(self._keep(value), name)] = (given, number)
 
     def _change(self, call: Call, owner: Any, name: str) -> None:
         """A method changed its object."""

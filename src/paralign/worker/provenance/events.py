@@ -113,6 +113,8 @@ class Ledger:
         self._bound: Dict[int, List[Tuple[str, Any, Optional[int]]]] = {}
         self._alive: Dict[int, Any] = {}
         self._signatures: Dict[int, Any] = {}
+        #: option of a command line -> its default, and the event that made it
+        self._options: Dict[str, Tuple[Any, Optional[int]]] = {}
 
     def _is_off(self) -> bool:
         return bool(self.exhausted) or self._busy or threading.get_ident() != self._thread
