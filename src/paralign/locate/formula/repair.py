@@ -209,7 +209,7 @@ class Formula:
         return [*alone, *self._in_all_calls(alone)]
 
     def _in_all_calls(self, alone: list[_Change]) -> Iterator[_Change]:
-        """The changes of a line that ran several times, in all of its runs: a helper that is called for several things."""
+        """The changes of a line that ran several times, as in a helper, in all of its runs."""
         runs: dict[tuple[str | None, str], list[Operation]] = {}
         for operation in self._operations:
             runs.setdefault((operation.source, operation.op), []).append(operation)
