@@ -161,6 +161,29 @@ NAMELESS = {
         (["head.bias", "body.bias", "embed.weight"], WEIGHTS, ["norm.scale"]),
         4,
     ),
+    "what the set holds that is looked into": (
+        """
+        def slow():
+            return [p for layer in (LAYERS["head"], LAYERS["body"]) for p in layer.held.values() if len(p.shape) > 1]
+        def run():
+            found = {id(p) for p in slow()}
+            return [p for p in TENSORS.values() if id(p) in found]
+        """,
+        (["embed.weight"], OTHERS, WEIGHTS),
+        4,
+    ),
+    "what a helper hands on to the set": (
+        """
+        from itertools import chain
+        def slow():
+            return list(chain(LAYERS["head"].held.values(), LAYERS["body"].held.values()))
+        def run():
+            found = {id(p) for p in slow()}
+            return [p for p in TENSORS.values() if id(p) in found]
+        """,
+        (["embed.weight"], ["norm.scale"], ["head.weight", "body.weight"]),
+        3,
+    ),
     "a helper that is handed the tensor": (
         """
         def is_flat(tensor):

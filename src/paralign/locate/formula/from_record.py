@@ -173,7 +173,7 @@ def _norm(operation: Operation) -> Step | None:
 
 
 def _pad(operation: Operation) -> Step | None:
-    """With one value around; widths by axis from the first (Paddle), or from the last (PyTorch)."""
+    """With one value; widths by axis from the first (Paddle) or the last (PyTorch)."""
     arguments, count = operation.arguments, len(operation.inputs[0].shape)
     from_first = arguments.get("paddings")
     widths = from_first if from_first is not None else arguments.get("pad")

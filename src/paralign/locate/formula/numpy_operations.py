@@ -237,7 +237,7 @@ def same(one: Any, other: Any, tolerance: float = SAME) -> bool:
 
 
 def apart(one: Any, other: Any) -> float:
-    """How far two arrays are apart, relative to the greater root mean square; complex ones too."""
+    """How far two arrays are apart, relative to the greater root mean square."""
     first, second = _wide(one), _wide(other)
     if first.size != second.size:
         return math.inf

@@ -185,7 +185,7 @@ class Formula:
         return value in new and same(new[value], due, self._near)
 
     def _goes_on(self, operation: Operation, step: Step | None, new: dict[Value, Any], value: Value) -> bool:
-        """Do an operation again where it is changed or takes what is new; False where that is in vain.
+        """Do an operation again if it is changed or takes what is new; False if that is in vain.
 
         In vain is a change that changes nothing, and one behind which something on the way to the value cannot be done.
         """
@@ -320,7 +320,7 @@ class Formula:
 
 
 def _every_so_many(operations: list[Operation]) -> Iterator[list[Operation]]:
-    """The runs of one line: all of them, or every second, third … where it has the operation so often in one run."""
+    """The runs of one line: all, or every second, third … where one run has several."""
     count = len(operations)
     for stride in range(1, count // 2 + 1):
         if count % stride == 0:
@@ -390,7 +390,7 @@ def _of_divisor(step: Step) -> Iterator[_Change]:
 
 
 def _of_positions(step: Step) -> Iterator[_Change]:
-    """Another diagonal, another place of one index, a window that is shifted by one; the result keeps its shape."""
+    """Another diagonal, another index, a window shifted by one; the result keeps its shape."""
     if "diagonal" in step.settings:
         own = step.settings["diagonal"]
         for other in (own - 1, own + 1):

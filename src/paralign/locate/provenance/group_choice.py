@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 #: kinds of expressions that decide something where their value is true or false
 _DECIDING = frozenset({"operation", "call", "return", "choice"})
 
+#: steps from a condition to what fills its container
+_DEEP = 12
+
 #: names of parameters that a note has room for
 _SHOWN = 3
 
@@ -60,8 +63,8 @@ def of_choice(sides: Sides, choice: Choice) -> Blamed | None:
     asked_most = max(map(len, deciding))  # a part of a condition is not asked where another part has decided
     whole = [held for held in deciding if len(held) == asked_most]
     first = min((held[each] for held in whole for each in choice.wrong), key=lambda e: e.number)
-    texts = _other_texts(first, sides.reference.expressions)
-    return Blamed(texts, [texts, first]) if texts is not None else Blamed(first, [first])
+    deeper = _other_texts(first, sides.reference.expressions) or _filled(first)
+    return Blamed(deeper, [deeper, first]) if deeper is not None else Blamed(first, [first])
 
 
 def _truths(graph: ValueGraph, names: Collection[str]) -> dict[tuple[str, str, str], dict[str, Expression]]:
@@ -113,6 +116,42 @@ def _other_texts(condition: Expression, reference: Iterable[Expression]) -> Expr
     lists = [e for e in behind(condition) if e.kind == "display" and _is_texts(e)]
     strange = {e.source: e for e in lists if set(e.mark[1]) not in known and any(set(e.mark[1]) & held for held in known)}
     return next(iter(strange.values())) if len(strange) == 1 else None
+
+
+def _filled(condition: Expression) -> Expression | None:
+    """What fills the container that a condition looks into, where another line makes that."""
+    if condition.label not in ("In", "NotIn") or not condition.inputs:
+        return None
+    each = condition.inputs[-1][1]
+    for _ in range(_DEEP):
+        inner = _filling(each)
+        if inner is None:
+            break
+        each = inner
+    is_made = each.kind in ("display", "call", "operation") and each.file and not _is_texts(each)
+    return each if is_made and each.source != condition.source else None
+
+
+def _filling(each: Expression) -> Expression | None:
+    """What hands a value on: a function of the user, or one that all elements come from."""
+    if each.kind == "return" or each.is_copy:
+        return each.inputs[-1][1] if each.inputs else None
+    if each.kind != "display" or not each.inputs:
+        return None
+    sources = {_gone_through(inner) for role, inner in each.inputs if role == "element"}
+    only = next(iter(sources)) if len(sources) == 1 else None
+    return only if only is not None and only.kind == "return" else None
+
+
+def _gone_through(each: Expression) -> Expression | None:
+    """What the one value is an element of, that an element of a comprehension is made of."""
+    for _ in range(_DEEP):
+        if each.kind == "element":
+            return next((inner for role, inner in each.inputs if role == "iterable"), None)
+        if len(each.inputs) != 1:
+            return None
+        each = each.inputs[0][1]
+    return None
 
 
 def _is_texts(each: Expression) -> bool:
