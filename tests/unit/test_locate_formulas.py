@@ -425,3 +425,12 @@ def test_a_number_that_is_not_there_is_joined_where_the_reference_has_it():
     assert notes_repairs(notes, value, np.exp(np.tanh(X) * 0.35)) == []
     (repair, *_) = notes_repairs(notes, value, np.exp(np.tanh(X) * 0.35), numbers=[0.35])
     assert (repair.line, repair.what) == ("port.py:3", "times 0.35 after tanh")
+
+
+def test_a_number_that_lacks_a_factor_of_the_reference_is_told():
+    notes = Notes()
+    size = notes.do("abs", [notes.value(X, "x")], np.abs(X), 3)
+    value = notes.do("exp", [notes.do("sub", [size], np.abs(X) - 0.5, 4, _1=0.5)], np.exp(np.abs(X) - 0.5), 5)
+    assert notes_repairs(notes, value, np.exp(np.abs(X) - 0.5 * 0.37)) == []
+    (repair, *_) = notes_repairs(notes, value, np.exp(np.abs(X) - 0.5 * 0.37), numbers=[0.37, 1.0])
+    assert (repair.line, repair.what) == ("port.py:4", "0.185 in place of 0.5")

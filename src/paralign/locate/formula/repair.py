@@ -246,7 +246,7 @@ class Formula:
             old = operand if isinstance(operand, float) else _constant(operand, self.arrays)
             if old is None:
                 continue
-            others = {old * factor for factor in _FACTORS} | {old + 1, old - 1, 1 - old}
+            others = {old * factor for factor in _FACTORS} | {old + 1, old - 1, 1 - old} | self._scaled(old)
             if old:
                 others.add(1 / old)
             for number in sorted((others | set(self.numbers)) - {old}):
@@ -257,6 +257,11 @@ class Formula:
                 if more:
                     yield _Change(cost, f"{what} wherever it stands so", changed, None, more, old, taken=old)
             yield from self._of_weights(step, place, old)
+
+    def _scaled(self, number: float) -> set[float]:
+        """A number times or divided by one that the reference has: half a threshold for a half."""
+        telling = [known for known in self.numbers if known and abs(known) != 1]
+        return {number * known for known in telling} | {number / known for known in telling}
 
     def _of_weights(self, step: Step, place: int, old: float) -> Iterator[_Change]:
         """Another weight of one term, and what that leaves of one for another term."""
@@ -456,12 +461,22 @@ def _leads(operation: Operation, value: Value) -> bool:
     return value in after
 
 
-def operations_of(value: Value, region: Sequence[Operation]) -> list[Operation]:
-    """The operations in a region's functions that made a value, in their order."""
+def operations_of(value: Value, region: Sequence[Operation], *, called: bool = False) -> list[Operation]:
+    """The operations in a region's functions that made a value, in their order.
+
+    Args:
+        value: what is looked at.
+        region: some of the operations.
+        called: those of functions that these functions call are taken too.
+    """
     functions = {function_of(o.source) for o in region if o.source is not None}
 
+    def is_inside(operation: Operation) -> bool:
+        lines = operation.stack if called else operation.stack[:1]
+        return operation in region or any(function_of(line) in functions for line in lines)
+
     def inside(values: Iterable[Value]) -> list[Operation]:
-        return [o for o in makers(values) if o in region or (o.source is not None and function_of(o.source) in functions)]
+        return [o for o in makers(values) if is_inside(o)]
 
     found: list[Operation] = []
     elements = 0

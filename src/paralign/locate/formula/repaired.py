@@ -14,6 +14,7 @@ from paralign.locate.formula.repair import LARGEST, VALUE, Formula, Repair, made
 from paralign.locate.lines import choose
 from paralign.locate.lines import region as regions
 from paralign.locate.lines.kinds import Kind, classify
+from paralign.locate.reaching import reached
 from paralign.locate.runs.counterparts import broadcasts
 from paralign.locate.runs.traverse import way_to
 from paralign.locate.suspects.patching import arranged
@@ -55,7 +56,8 @@ def repaired(laboratory: Laboratory, judgement: Judgement, found: list[Guilt]) -
         what = classify(guilt)[0]
         if what == Kind.EXTRA:  # that it is not there is a change of its own
             continue
-        repair = _repair(laboratory, guilt.judgement, (guilt.trial.value, guilt.trial.due), guilt.trial.region, [guilt])
+        operations = operations_of(guilt.trial.value, guilt.trial.region)
+        repair = _repair(laboratory, guilt.judgement, (guilt.trial.value, guilt.trial.due), operations, [guilt])
         is_told = what in (Kind.MISSING, Kind.MISWIRED) and repair is not None and repair.cost >= VALUE
         guilt.repair = None if is_told else repair  # the reference's step, or what it takes, tells the place
     for guilt in found[:RELATED]:
@@ -76,19 +78,35 @@ def _relation(laboratory: Laboratory, guilt: Guilt) -> str:
 
 
 def _loss_repaired(laboratory: Laboratory, judgement: Judgement, found: list[Guilt]) -> list[Guilt] | None:
-    """What was found guilty, with the one change that makes the loss right."""
-    candidate, reference = judgement.candidate.loss, judgement.reference.loss
-    if candidate is None or candidate.maker is None or reference is None:
+    """What was found guilty, with the one change that makes the loss right.
+
+    Of a loss that is handed out with its terms, the first wrong term, where all that is wrong is made of it.
+    """
+    ends = _first_wrong(judgement)
+    if ends is None or ends[0].maker is None:
         return None
-    if [second for _, second in judgement.wrong_outputs()] != [candidate]:
-        return None
-    region = [candidate.maker, *(o for guilt in found for o in (*guilt.trial.region, guilt.trial.suspect))]
-    repair = _repair(laboratory, judgement, (candidate, reference), region, found)
+    candidate, maker = ends[0], ends[0].maker
+    region = [maker, *(o for guilt in found for o in (*guilt.trial.region, guilt.trial.suspect))]
+    near = operations_of(candidate, region)
+    whole = operations_of(candidate, region, called=True)  # of helpers, too, that the loss calls
+    repair = _repair(laboratory, judgement, ends, near, found)
+    if repair is None and len(whole) > len(near):
+        repair = _repair(laboratory, judgement, ends, whole, found)
     if repair is None:
         return None
-    first = found or [Guilt(Trial(candidate.maker, candidate, reference, Reason.OUTPUT), judgement, confirmed=True, error=0.0)]
+    first = found or [Guilt(Trial(maker, *ends, Reason.OUTPUT), judgement, confirmed=True, error=0.0)]
     first[0].repair = repair
     return first
+
+
+def _first_wrong(judgement: Judgement) -> tuple[Value, Value] | None:
+    """The candidate's loss or its first wrong term, and what is due; None if others do not hang on it."""
+    wrong = {own: due for due, own in judgement.wrong_outputs()}
+    if judgement.candidate.loss is None or judgement.candidate.loss not in wrong:
+        return None
+    first = min(wrong, key=lambda own: own.order)
+    after = reached([first], lambda v: [made for user in v.users for made in user.outputs])
+    return (first, wrong[first]) if all(own in after for own in wrong) else None
 
 
 def _is_plain(guilt: Guilt) -> bool:
@@ -100,11 +118,10 @@ def _is_plain(guilt: Guilt) -> bool:
 
 
 def _repair(
-    laboratory: Laboratory, judgement: Judgement, ends: tuple[Value, Value], region: list[Operation], found: list[Guilt]
+    laboratory: Laboratory, judgement: Judgement, ends: tuple[Value, Value], operations: list[Operation], found: list[Guilt]
 ) -> Repair | None:
     """The least far-fetched change; among equals one of a suspected line, else the first."""
     value, due = ends
-    operations = operations_of(value, region)
     layered = any(o.module in judgement.candidate.kinds for o in operations)  # what a layer of the framework does is no formula
     if not operations or layered or not (value.size == due.size or broadcasts(due.shape, value.shape)):
         return None
