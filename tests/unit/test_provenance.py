@@ -10,7 +10,7 @@ import textwrap
 import numpy as np
 import pytest
 
-from paralign.locate.provenance import blame_in_words, optimizer_settings, tracing_back
+from paralign.locate.provenance import blame_in_words, optimizer_settings, schedule_times, tracing_back
 from paralign.locate.provenance.blame import Search
 from paralign.locate.provenance.value_graph import Seen, ValueGraph, behind
 from paralign.worker.provenance.fresh_imports import rewritten
@@ -615,6 +615,63 @@ def test_a_ramp_that_begins_at_another_step_is_named_in_its_helper(record, group
     assert found.expression.line == 4
     right = tracing_back.Sides(record(RAMP_INLINE, drives[0]), record(RAMP, drives[1]))
     assert optimizer_settings.of_rates(right) is None
+
+
+COUNTING = """
+    import argparse
+    class Rate:
+        def __init__(self, width, factor, warmup):
+            self.peak = factor / (width * warmup) ** 0.5
+            self.warmup = warmup
+            self.learning_rate = 1.0
+        def step(self, number):
+            self.last = number
+            return self.get()
+        def get(self):
+            n = self.last + 1
+            if n < self.warmup:
+                return self.peak * n / self.warmup
+            return self.peak * (self.warmup / n) ** 0.5
+    def run():
+        return argparse.Namespace(learning_rate=Rate(40, 0.5, 4))
+"""
+COUNTING_INLINE = """
+    import argparse
+    def factor(width, scale, warmup):
+        def of(step):
+            return scale * width ** -0.5 * min((step + 1) ** -0.5, (step + 1) * warmup ** -1.5)
+        return of
+    def run():
+        return argparse.Namespace(learning_rate=argparse.Namespace(learning_rate=1.0, step=factor(40, 0.5, 4)))
+"""
+
+
+@pytest.mark.parametrize(("new", "line"), [("n = self.last", 13), ("n = self.last + 2", 11), ("n = int(self.last)", 11)])
+def test_a_schedule_that_counts_from_another_step(record, new, line):
+    wrong = COUNTING.replace("n = self.last + 1", new)
+    found = schedule_times.of_counting(tracing_back.Sides(record(COUNTING_INLINE, _stepped), record(wrong, _stepped)))
+    assert found is not None
+    assert found.expression.line == line
+    right = tracing_back.Sides(record(COUNTING_INLINE, _stepped), record(COUNTING, _stepped))
+    assert schedule_times.of_counting(right) is None
+
+
+@pytest.mark.parametrize("new", ["step / warmup", "(step + 2) / warmup"])
+def test_a_step_that_is_handed_in_is_counted_where_it_is_used(record, new):
+    wrong = RAMP.replace("(step + 1) / warmup", new)
+    found = schedule_times.of_counting(tracing_back.Sides(record(RAMP_INLINE, _stepped), record(wrong, _stepped)))
+    assert found is None or found.expression.line == 4
+
+
+def test_a_setting_that_the_construction_leaves_out(record):
+    left_out = BUILT.replace(', "beta2": 0.99', "")
+    sides = tracing_back.Sides(record(INLINE, _stepped), record(left_out, _stepped))
+    found = optimizer_settings.of_setting(sides, ("beta2", "betas"))
+    assert found is not None
+    assert found.expression.line == 13
+    in_groups = left_out.replace("run():", "run(groups=({'beta2': 0.99},)):")
+    sides = tracing_back.Sides(record(INLINE, _stepped), record(in_groups, _stepped))
+    assert optimizer_settings.of_setting(sides, ("beta2", "betas")) is None, "it may be given with a group"
 
 
 def test_right_rates_name_nothing(record):

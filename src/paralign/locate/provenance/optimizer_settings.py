@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from paralign.locate.provenance.blame import Blamed, Search
 from paralign.locate.provenance.counterparts import is_equal
-from paralign.locate.provenance.schedule_times import of_times
+from paralign.locate.provenance.schedule_times import of_counting, of_times
 from paralign.locate.provenance.tracing_back import STEPS, WRITTEN, behind_all, is_close, name, recorded, wrong_itself
 from paralign.locate.provenance.value_graph import COMMON, SETTING, Seen, SeenApart
 from paralign.locate.source.call_arguments import is_number
@@ -29,7 +29,7 @@ BOUNDS = "ClipGrad"
 
 def follow_rates(context: Context, divergence: Divergence | None) -> None:
     """Name the expression that made a schedule's rates wrong."""
-    _follow(context, divergence, (of_factor, of_rates, _of_rate_setting, of_times, of_building, of_computing))
+    _follow(context, divergence, (of_counting, of_factor, of_rates, _of_rate_setting, of_times, of_building, of_computing))
 
 
 def _of_rate_setting(sides: Sides) -> Blamed | None:
@@ -84,6 +84,8 @@ def of_setting(sides: Sides, words: Sequence[str]) -> Blamed | None:
     wrong, twin = _given_setting(sides.candidate, words), _given_setting(sides.reference, words)
     scheduler = sides.reference.root("scheduler")
     known = behind_all(each for each in (_constructed(sides.reference, words), scheduler) if each is not None)
+    if wrong is None and twin is not None:
+        return _without(sides.candidate, words)
     if wrong is None or not known or (twin is not None and is_equal(wrong, twin)):
         return None
     if wrong.is_object:  # what a schedule is made of, the other side's may take when it is advanced
@@ -95,6 +97,16 @@ def of_setting(sides: Sides, words: Sequence[str]) -> Blamed | None:
     if found is None or (found.expression.numbers is None and found.expression.scalar is None):
         return None
     return found
+
+
+def _without(graph: ValueGraph, words: Sequence[str]) -> Blamed | None:
+    """The optimizer's construction, where nothing in the building bears the name of a setting that is due."""
+    root = graph.root("optimizer")
+    if root is None or root.kind != "call" or not root.file:
+        return None
+    named = any(each.scalar in words for each in graph.building() if isinstance(each.scalar, str))
+    given = any(each.kind == "call" and _takes(each, words) for each in graph.building())
+    return None if named or given else Blamed(root, [root])
 
 
 def _given_setting(graph: ValueGraph, words: Sequence[str]) -> Expression | None:

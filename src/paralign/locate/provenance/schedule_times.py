@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
     Rates = Sequence[Sequence[float]]
 
+#: two steps in a row, in which what counts them is looked for
+_COUNTED_IN = (2, 3)
+
+#: different rates, and steps that are compared, by which a schedule is known to be late
+_TELLING = 4
+
 #: steps by which a schedule counts otherwise than the steps that are made
 COUNTED = (0, 1, -1)
 
@@ -37,6 +43,52 @@ def of_times(sides: Sides) -> Blamed | None:
         if len(most) == 1:
             return Blamed(most[0], most)
     return None
+
+
+def of_counting(sides: Sides) -> Blamed | None:
+    """What a schedule counts its steps by, where its rates are the reference's of the next step or the last.
+
+    None unless the user's own code reads a number that grows by one with each step.
+    """
+    if not any(_is_late(sides.candidate.rates, sides.reference.rates, steps) for steps in (1, -1)):
+        return None
+    own, due = (_growing(graph) for graph in (sides.candidate, sides.reference))
+    if not own:
+        return None
+    strange = [each for each in own if all(each.scalar != other.scalar for other in due)]
+    first = _taken(strange[0] if strange else own[-1])
+    return Blamed(first, [first]) if first.file else None
+
+
+def _growing(graph: ValueGraph) -> list[Expression]:
+    """The whole numbers of a step that are greater by one in the next."""
+    counts = [_whole_numbers(graph.of_step(step)) for step in _COUNTED_IN]
+    grown = [each for place, each in counts[0].items() if place in counts[1] and counts[1][place].scalar == each.scalar + 1]
+    return sorted(grown, key=lambda each: each.number)
+
+
+def _taken(each: Expression) -> Expression:
+    """A number that the user's code reads; of one that it is handed, what is first computed of it."""
+    if each.kind not in ("parameter", "input"):
+        return each
+    computed = [user for user in each.users if user.kind == "operation" and user.file and not isinstance(user.scalar, bool)]
+    return computed[0] if computed else each
+
+
+def _is_late(own: Rates, due: Rates, steps: int) -> bool:
+    """Whether the rates are the reference's of so many steps before, and no others."""
+    pairs = [(own[step], due[step - steps]) for step in range(len(own)) if 0 <= step - steps < len(due)]
+    told = {tuple(sorted(rates)) for rates in own}
+    return len(told) >= _TELLING and len(pairs) >= _TELLING and all(_alike(one, other) for one, other in pairs)
+
+
+def _whole_numbers(expressions: Sequence[Expression]) -> dict[tuple[str, str, str], Expression]:
+    """The first whole number that each place of the user's code made in a step."""
+    found: dict[tuple[str, str, str], Expression] = {}
+    for each in expressions:
+        if (each.file or each.kind == "input") and each.kind != "constant" and type(each.scalar) is int:
+            found.setdefault((each.source, each.kind, each.label), each)
+    return found
 
 
 def _named(each: Expression, steps: Sequence[int], begins: Collection[int]) -> int:
