@@ -100,7 +100,7 @@ def _loss_repaired(laboratory: Laboratory, judgement: Judgement, found: list[Gui
 
 
 def _first_wrong(judgement: Judgement) -> tuple[Value, Value] | None:
-    """The candidate's loss or its first wrong term, and what is due; None if others do not hang on it."""
+    """The loss or its first wrong term, and what is due; None if others do not hang on it."""
     wrong = {own: due for due, own in judgement.wrong_outputs()}
     if judgement.candidate.loss is None or judgement.candidate.loss not in wrong:
         return None

@@ -100,7 +100,7 @@ def of_setting(sides: Sides, words: Sequence[str]) -> Blamed | None:
 
 
 def _without(graph: ValueGraph, words: Sequence[str]) -> Blamed | None:
-    """The optimizer's construction, where nothing in the building bears the name of a setting that is due."""
+    """The optimizer's construction, where nothing in the building names a setting."""
     root = graph.root("optimizer")
     if root is None or root.kind != "call" or not root.file:
         return None

@@ -46,7 +46,7 @@ def of_times(sides: Sides) -> Blamed | None:
 
 
 def of_counting(sides: Sides) -> Blamed | None:
-    """What a schedule counts its steps by, where its rates are the reference's of the next step or the last.
+    """What a schedule counts its steps by, where its rates are those of a step beside.
 
     None unless the user's own code reads a number that grows by one with each step.
     """
@@ -68,7 +68,7 @@ def _growing(graph: ValueGraph) -> list[Expression]:
 
 
 def _taken(each: Expression) -> Expression:
-    """A number that the user's code reads; of one that it is handed, what is first computed of it."""
+    """A number that is read; of one that is handed in, what is first computed of it."""
     if each.kind not in ("parameter", "input"):
         return each
     computed = [user for user in each.users if user.kind == "operation" and user.file and not isinstance(user.scalar, bool)]
