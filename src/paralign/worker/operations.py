@@ -28,6 +28,7 @@ from paralign.capture.sketch import sketch as sketched
 from paralign.dtypes import STORAGE, Typed, is_complex, is_floating, widen
 from paralign.errors import UnsupportedTensor, UsageError
 from paralign.worker.feed import batches
+from paralign.worker.fingerprints import Fingerprint, Fingerprints, key_of
 from paralign.worker.forward import attempt_run, perturbed
 from paralign.worker.masks import reaches_down, reaches_far, unmasked
 from paralign.worker.protocol import Operations, Ran, Watch, WatchedPass
@@ -63,8 +64,9 @@ def operations(session: Session, writer: "CaptureWriter", options: Operations, v
             f"single operations of framework {session.adapter.name!r} cannot be watched", where=session.side, hint="compare its modules"
         )
     with session.untouched() as state:
-        for run in options.runs:
-            restore = None if run == NATIVE else partial(session.restore, state)
+        for number, run in enumerate(options.runs, 1):
+            is_last = number == len(options.runs)  # leaving puts the state back anyway
+            restore = None if run == NATIVE or is_last else partial(session.restore, state)
             attempt_run(answer, run, partial(_pass, session, writer, options, values, run, state), restore)
     return answer
 
@@ -85,7 +87,8 @@ def _pass(
         fed, accumulate = batches(session, values, run), options.accumulate
         train(session, fed, options.steps, accumulate)
         inputs, labels = part_of(fed, options.steps, accumulate)[0]
-    recorder = OperationRecorder(session, writer, run, options.watch, values, gradients=with_loss)
+    known = _known_values(session, options, run)
+    recorder = OperationRecorder(session, writer, run, options.watch, values, gradients=with_loss, known=known)
     recorder.name(inputs, labels)
     with recorder:
         if with_loss:
@@ -101,6 +104,20 @@ def _pass(
             with session.passing(), adapter.operations(recorder, session.model):  # type: ignore[attr-defined] # as above
                 outputs = session.call(inputs)
             recorder.settle("outputs", outputs)
+
+
+def _known_values(session: Session, options: Operations, run: str) -> Optional[Fingerprints]:
+    """The fingerprints of values seen before; None where looking them up spares nothing.
+
+    A native run beside one in float64 is seldom made again; values on a device would have to be copied to the host.
+    """
+    is_experiment = bool(options.attempt)
+    is_repeated = is_experiment or run == DOUBLE or bool(options.watch.keep or options.watch.keep_gradients)
+    if session.device != "cpu" or not is_repeated:
+        return None
+    if session.fingerprints.is_full and not is_experiment:
+        session.fingerprints.clear()
+    return session.fingerprints
 
 
 class OperationRecorder:
@@ -121,12 +138,14 @@ class OperationRecorder:
         values: "Dict[str, Capture]",
         *,
         gradients: bool = False,
+        known: Optional[Fingerprints] = None,
     ) -> None:
         self.session, self.writer, self.run, self.gradients = session, writer, run, gradients
         self.adapter: Any = session.adapter
         self._digesting = isinstance(self.adapter, Digesting)  # asked once: the check looks at every name of the protocol
         self._keep, self._keep_gradients = set(watch.keep), set(watch.keep_gradients)
         self._undo = set(watch.undo)
+        self._fingerprints = known
         self._places: Dict[int, Tuple[int, Any]] = {}
         self._patch_values = values.get("patches")
         self._patches = {} if self._patch_values is None else {record.name: record for record in self._patch_values.records}
@@ -367,7 +386,7 @@ class OperationRecorder:
                 self._write_sketches()
         return record
 
-    def _fingerprint(self, tensor: Any, known: "Optional[_Value]", kind: str, dtype: str = "") -> Tuple[Optional[str], Any, Optional[str]]:
+    def _fingerprint(self, tensor: Any, known: "Optional[_Value]", kind: str, dtype: str = "") -> Fingerprint:
         """Digest, sketch, and the digest of what is not masked (None without a mask).
 
         The sketch is without masked elements too.
@@ -375,17 +394,28 @@ class OperationRecorder:
         Those of a ``known`` value, whose elements were only moved, as far as they stay.
         """
         if known is not None and kind in ("view", "copy"):
-            return known.digest, known.sketch, known.rest
+            return Fingerprint(known.digest, known.sketch, known.rest)
         if known is not None and known.digest is not None and known.rest is None and kind == "transpose":
-            return known.digest, None if known.sketch is None else self.adapter.sketch(tensor), None
+            return Fingerprint(known.digest, None if known.sketch is None else self.adapter.sketch(tensor), None)
+        if self._fingerprints is None or not dtype:
+            return self._computed(tensor, dtype)
+        key = key_of(self.adapter.to_array(tensor))
+        found = self._fingerprints.find(key)
+        if found is None:
+            found = self._computed(tensor, dtype)
+            self._fingerprints.keep(key, found)
+        return found
+
+    def _computed(self, tensor: Any, dtype: str) -> Fingerprint:
+        """The fingerprint of a value, computed; ``dtype`` is '' where a mask does not matter."""
         digest, sketch = self.adapter.fingerprint(tensor) if self._digesting else (moments(self.adapter.to_array(tensor)), None)
         if digest is None or not dtype or is_complex(dtype) or not reaches_down(digest):
-            return digest, sketch, None
+            return Fingerprint(digest, sketch, None)
         rest = unmasked(widen(self.adapter.to_array(tensor)))
         found = None if rest is None else moments(rest)
         if rest is None or found is None or found.startswith("c"):  # no mask, or nothing else
-            return digest, sketch, None
-        return digest, sketch if sketch is None else sketched(rest), found
+            return Fingerprint(digest, sketch, None)
+        return Fingerprint(digest, sketch if sketch is None else sketched(rest), found)
 
     def _bounded(self, tensor: Any) -> Optional[float]:
         """The mean of ``|x| / (1 + |x|)``.

@@ -25,6 +25,7 @@ from paralign.registry import SIGNATURES
 from paralign.trainlog.peaks import forget_peak, peak_bytes
 from paralign.worker import files, variables
 from paralign.worker.calling import call_model
+from paralign.worker.fingerprints import Fingerprints
 from paralign.worker.trees import leaves, rebuild, structure, to_value
 
 if TYPE_CHECKING:
@@ -90,6 +91,8 @@ class Session:
         self.built: Dict[int, Tuple[str, ...]] = {}
         #: what was seen while the model was built; None where the framework cannot tell
         self.history: "Optional[History]" = None
+        #: of values of passes that are watched by operation
+        self.fingerprints = Fingerprints()
         if self._adapter is not None:
             self._adapter.use_device(device)
 

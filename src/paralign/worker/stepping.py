@@ -18,6 +18,7 @@ from paralign.adapters._operations import unwatched
 from paralign.adapters.base import Observing
 from paralign.dtypes import Typed
 from paralign.errors import UsageError
+from paralign.worker.fingerprints import Fingerprint
 from paralign.worker.forward import attempt_run
 from paralign.worker.fused import taken_apart
 from paralign.worker.operations import OperationRecorder
@@ -227,20 +228,19 @@ class StepRecorder(OperationRecorder):
             self._anchor_of[record] = self._near
         return record
 
-    def _fingerprint(self, tensor: Any, known: "Optional[_Value]", kind: str, dtype: str = "") -> Tuple[Optional[str], Any, Optional[str]]:
+    def _fingerprint(self, tensor: Any, known: "Optional[_Value]", kind: str, dtype: str = "") -> Fingerprint:
         """The digest of a value, or of its difference from the parameter that it is near.
 
         There is no sketch, as layouts may differ.
         """
         if known is not None and kind in ("view", "copy"):
-            return known.digest, None, known.rest
+            return Fingerprint(known.digest, None, known.rest)
         for anchor in self._anchors:
             change = self._change(tensor, anchor)
             if change is not None:
                 self._near = anchor
-                return super()._fingerprint(change, None, "")[0], None, None
-        digest, _, rest = super()._fingerprint(tensor, known, kind, dtype)
-        return digest, None, rest
+                return Fingerprint(super()._fingerprint(change, None, "").digest, None, None)
+        return super()._fingerprint(tensor, known, kind, dtype)._replace(sketch=None)
 
     def _change(self, tensor: Any, anchor: Any) -> Any:
         """What was added to a parameter, times ``APART``; None where it is no small part of it."""
