@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import Any, Iterator, List, Sequence
+from typing import Any, Iterator, List, Sequence, Set
 
 import numpy as np
 import paddle
@@ -39,6 +39,17 @@ class Trains:
     def gradient(self, tensor: Any) -> Any:
         """``tensor.grad``."""
         return tensor.grad
+
+    def row_parameters(self, model: Any) -> Set[int]:
+        """Weights of embeddings that were built with ``sparse=True``."""
+        layers = model.sublayers(include_self=True)
+        return {id(layer.weight) for layer in layers if isinstance(layer, paddle.nn.Embedding) and layer._sparse}  # noqa: SLF001 - there is no public name
+
+    def lay_rows(self, parameter: Any, gradient: Any) -> None:
+        """Selected rows, which only a backward pass of a lookup makes."""
+        rows = paddle.nonzero(gradient.flatten(1).abs().sum(1)).flatten()
+        found = paddle.nn.functional.embedding(rows, parameter, sparse=True)
+        paddle.autograd.backward([found], [paddle.gather(gradient, rows)])
 
     def backward(self, loss: Any) -> None:
         """``loss.backward()``.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, List, Sequence
+from typing import TYPE_CHECKING, Any, List, Sequence, Set
 
 import torch
 from torch.optim.lr_scheduler import ReduceLROnPlateau
@@ -35,6 +35,16 @@ class Trains:
     def gradient(self, tensor: Any) -> Any:
         """``tensor.grad``."""
         return tensor.grad
+
+    def row_parameters(self, model: Any) -> Set[int]:
+        """Weights of embeddings that were built with ``sparse=True``."""
+        kinds = (torch.nn.Embedding, torch.nn.EmbeddingBag)
+        return {id(layer.weight) for layer in model.modules() if isinstance(layer, kinds) and layer.sparse}
+
+    def lay_rows(self, parameter: Any, gradient: Any) -> None:
+        """A sparse tensor of coordinates."""
+        rows = gradient.flatten(1).abs().sum(1).nonzero()[:, 0]
+        parameter.grad = torch.sparse_coo_tensor(rows[None], gradient[rows], gradient.shape)
 
     def backward(self, loss: Any) -> None:
         """``loss.backward()``.

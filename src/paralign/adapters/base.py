@@ -321,6 +321,20 @@ class Training(Protocol):
 
 
 @runtime_checkable
+class KeepingRows(Protocol):
+    """A framework whose embeddings may have gradients of the rows alone that were looked up.
+
+    Some optimizers take no others, and some leave the other rows as they are.
+    """
+
+    def row_parameters(self, model: Any) -> Set[int]:
+        """``id`` of every parameter whose layer makes such a gradient."""
+
+    def lay_rows(self, parameter: Any, gradient: Any) -> None:
+        """Make a whole gradient a parameter's, as one of its rows that are not zero."""
+
+
+@runtime_checkable
 class Numbering(Protocol):
     """A framework that numbers what optimizers keep across a process, and saves it to files."""
 

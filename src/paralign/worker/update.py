@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
 import numpy as np
 
+from paralign.adapters.base import KeepingRows
 from paralign.dtypes import Typed, narrow, widen
 from paralign.worker.forward import attempt_run
 from paralign.worker.optimizers import construction, describe, steps
@@ -73,12 +74,18 @@ def prepared(session: Session, run: str) -> Tuple[Any, Any]:
 def give(session: Session, gradients: Capture, run: str, step: int, factor: float) -> None:
     """Lay the recorded gradients on the parameters; one that has none keeps none."""
     recorded = {r.name: r for r in gradients.select(role="gradient", run=run, step=step)}
+    adapter = session.adapter
+    by_rows = adapter.row_parameters(session.model) if isinstance(adapter, KeepingRows) else set()
     for entry in session.entries():
         record = recorded.get(entry.name)
         if entry.role != "parameter" or entry.shared is not None or record is None or record.location is None or not entry.trainable:
             continue
-        own = session.adapter.to_array(entry.tensor).dtype
-        entry.tensor.grad = session.adapter.from_array(narrow(widen(gradients.value(record)) * factor, own))
+        own = adapter.to_array(entry.tensor).dtype
+        gradient = adapter.from_array(narrow(widen(gradients.value(record)) * factor, own))
+        if id(entry.tensor) in by_rows:
+            adapter.lay_rows(entry.tensor, gradient)  # type: ignore[attr-defined] # asked for above
+        else:
+            entry.tensor.grad = gradient
 
 
 def _record(session: Session, writer: CaptureWriter, state: Dict[str, Typed], run: str, step: int) -> None:
