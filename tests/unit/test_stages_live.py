@@ -166,6 +166,22 @@ def test_outputs_that_are_built_differently_are_told(reference, candidate, verdi
     assert f"the outputs are built differently: {told}" in result.notes
 
 
+def test_outputs_with_axes_of_length_one_on_one_side_alone_are_said():
+    """A loss of [N] against [N, 1] broadcasts to [N, N]."""
+    inputs = np.arange(10.0).reshape(5, 2)
+
+    def notes(theirs, ours):
+        sides = Side(framework="numpy", model=theirs), Side(framework="numpy", model=ours)
+        result = check(*sides, inputs=inputs, stages=["forward"])["forward"]
+        assert result.verdict == "aligned"
+        return [note for note in result.notes if "broadcast" in note]
+
+    (note,) = notes(lambda x: x[:, :1], lambda x: x[:, 0])
+    assert note.startswith("output: shape [5, 1] in the reference, [5] in the candidate")
+    assert not notes(lambda x: x[:, :1], lambda x: x[:, :1])
+    assert not notes(lambda x: x.sum(), lambda x: x.sum()[None])
+
+
 def test_a_transposed_output_is_recognised_and_not_accepted():
     result = run(model, lambda x: model(x).T)
     assert result.verdict == DIVERGED

@@ -121,6 +121,7 @@ def judged(context: Context) -> StageResult:
     conclude(result, method)
     _say_idle_casts(result, reference, candidate)
     _say_structure(result, reference, candidate)
+    _say_shapes(result)
     nonfinite.explain(context, result)
     branches = _locate(context, result, method, coarse=bool(low))
     context.forwarded = True
@@ -132,6 +133,19 @@ def judged(context: Context) -> StageResult:
     if result.verdict == DIVERGED and result.divergence is None:
         result.divergence = _located(result, reference, candidate, method)
     return result
+
+
+def _say_shapes(result: StageResult) -> None:
+    """Say which outputs of equal values have axes of length 1 on one side alone."""
+    for pair in result.pairs:
+        if pair.reference is None or pair.candidate is None or not pair.judged or pair.verdict == DIVERGED:
+            continue
+        due, own = pair.reference.shape, pair.candidate.shape
+        if due != own and max(len(due), len(own)) > 1:  # a scalar and its list of one broadcast alike
+            result.notes.append(
+                f"{pair.key}: shape {list(due)} in the reference, {list(own)} in the candidate; the values agree, but what takes them may "
+                "broadcast them otherwise"
+            )
 
 
 def _say_branches(result: StageResult, branches: dict[str, OtherWay]) -> None:
