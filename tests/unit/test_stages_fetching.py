@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from minilanguage import Machine, drawn
 
 from paralign.capture import Capture, CaptureWriter
+from paralign.locate.laboratory import watched as watching
 from paralign.locate.laboratory.recorded_values import fetch, repeated
 from paralign.locate.laboratory.watched import Watched
 from paralign.locate.runs.dataflow import Graph
@@ -170,3 +171,33 @@ def test_an_experiment_on_a_candidate_that_went_another_way_is_not_believed(tmp_
     assert other.run([patch(other)]) is None
     assert other.backward([], [math.inf]) is None
     assert other.remarks() == ["2 experiments were not made: the candidate does other operations, or makes other values, in each run"]
+
+
+def test_a_value_of_the_reference_is_fetched_once(tmp_path):
+    watched = laboratory(tmp_path)
+    asked = []
+    record = watched.context.reference.record
+
+    def count(*arguments):
+        asked.append(arguments[1].watch.keep)
+        return record(*arguments)
+
+    watched.context.reference.record = count
+    graph = watched.judgement().reference
+    first, second = value_of(graph, "tanh"), value_of(graph, "mean")
+    found = watched.values([first])
+    again = watched.values([first, second])
+    assert (len(asked), len(asked[1])) == (2, 1)
+    assert np.array_equal(found[first].array, again[first].array)
+    assert again.keys() == {first, second}
+    assert watched.values([second, first]).keys() == {first, second}
+    assert len(asked) == 2
+
+
+def test_no_more_values_are_kept_than_there_is_room_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(watching, "KEPT", 0)
+    watched = laboratory(tmp_path)
+    value = value_of(watched.judgement().reference, "tanh")
+    for _ in range(2):
+        assert np.allclose(watched.values([value])[value].array, expected())
+    assert watched._kept == {}

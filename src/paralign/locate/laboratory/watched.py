@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 #: the captures of the forward pass
 OPERATIONS = "operations"
 
+#: bytes of the reference's values that are kept for further experiments
+KEPT = 256 << 20
+
 #: how errors are judged where both sides run natively: rounding of float32 is everywhere
 COARSE = Scale(equal=2e-5, floor=2e-6, own=10.0)
 
@@ -116,6 +119,7 @@ class Watched(Recorded):
         self.other_ways = 0
         #: values that a side did not make again
         self.lost: set[Value] = set()
+        self._kept: dict[Value, Typed] = {}
         super().__init__(
             *captures
             or both(
@@ -184,7 +188,21 @@ class Watched(Recorded):
         Raises:
             Outdated: the reference's run was recorded in another process, and it does other operations in this one.
         """
-        return self._fetched(wanted, self.context.candidate if own else self.context.reference)
+        if own:
+            return self._fetched(wanted, self.context.candidate)
+        found = self._fetched([value for value in wanted if value not in self._kept], self.context.reference)
+        known = {value: self._kept[value] for value in wanted if value in self._kept}
+        self._keep(found)
+        return {**known, **found}
+
+    def _keep(self, found: dict[Value, Typed]) -> None:
+        """Keep values of the reference, as far as there is room."""
+        held = sum(value.array.nbytes for value in self._kept.values())
+        for value, typed in found.items():
+            held += typed.array.nbytes
+            if held > KEPT:
+                return
+            self._kept[value] = typed
 
     def gradients(self, wanted: Sequence[Value]) -> dict[Value, Typed]:
         """The whole gradients of the reference's values that it makes again.
