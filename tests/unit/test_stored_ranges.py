@@ -73,3 +73,35 @@ def test_what_was_told_before_is_told_again_only_of_the_same_files(tmp_path):
     places = read_places(str(readable(path, tmp_path / "units", "reference")))
     assert set(places) == {"head"}
     assert np.array_equal(read_tensor(places["head"]).array, np.arange(3.0))
+
+
+@pytest.mark.parametrize("name", ["weights.pdparams", "weights.npz"])
+@pytest.mark.parametrize("damage", ["cut", "moved", "lost"])
+def test_a_damaged_file_of_ranges_is_written_again(tmp_path, name, damage):
+    path = saved(tmp_path / name)
+    target = readable(path, tmp_path / "units", "reference")
+    right = json.loads(target.read_text())
+    wrong = json.loads(target.read_text())
+    if damage == "cut":
+        target.write_text(target.read_text()[:-40])
+    elif damage == "lost":
+        del wrong["tensors"]["head"]
+        target.write_text(json.dumps(wrong))
+    else:
+        wrong["tensors"]["head"]["parts"][0][2] -= 8
+        target.write_text(json.dumps(wrong))
+    assert readable(path, tmp_path / "units", "reference") == target
+    assert json.loads(target.read_text()) == right
+
+
+def test_a_damage_that_cannot_be_seen_is_gone_where_nothing_is_to_be_reused(tmp_path):
+    path = saved(tmp_path / "weights.pdparams")
+    target = readable(path, tmp_path / "units", "reference")
+    right = json.loads(target.read_text())
+    wrong = json.loads(target.read_text())
+    wrong["tensors"]["head"]["parts"][0][1] += 8
+    target.write_text(json.dumps(wrong))
+    readable(path, tmp_path / "units", "reference")
+    assert json.loads(target.read_text()) == wrong
+    readable(path, tmp_path / "units", "reference", fresh=True)
+    assert json.loads(target.read_text()) == right

@@ -84,7 +84,7 @@ def check(
             where=str(project.path),
             hint='set checkpoint = "model.safetensors.index.json" in [reference]',
         )
-    run = _Check(project, folder, fresh, lock, progress, _readable(project, folder))
+    run = _Check(project, folder, fresh, lock, progress, _readable(project, folder, fresh=fresh))
     run.result.stages = [run.weights, run.forward]
     try:
         _units(run)
@@ -94,13 +94,13 @@ def check(
     return run.result, run.used
 
 
-def _readable(project: Project, folder: Path) -> dict[str, Path]:
+def _readable(project: Project, folder: Path, *, fresh: bool) -> dict[str, Path]:
     """Each side's checkpoint as its worker can read it; the candidate's where it runs freely."""
     found = {}
     for name in SIDES if project.streaming.free_running else SIDES[:1]:
         checkpoint = getattr(project, name).checkpoint
         if checkpoint is not None:
-            found[name] = ranges.readable(checkpoint, folder / "units", name)
+            found[name] = ranges.readable(checkpoint, folder / "units", name, fresh=fresh)
     return found
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from paralign.errors import ParalignError
 from paralign.formats import Outgoing, open_checkpoint, write
 from paralign.worker.files import fingerprint
-from paralign.worker.stored_ranges import SUFFIX
+from paralign.worker.stored_ranges import SUFFIX, read_places
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from paralign.formats import Checkpoint
@@ -22,13 +24,14 @@ if TYPE_CHECKING:
 DIRECT = (".safetensors", ".safetensors.index.json")
 
 
-def readable(checkpoint: Path, folder: Path, side: str) -> Path:
+def readable(checkpoint: Path, folder: Path, side: str, *, fresh: bool = False) -> Path:
     """A path under which a worker can read a checkpoint: its own, or that of a file of ranges.
 
     Args:
         checkpoint: a file, an index of shards, or the folder of either.
         folder: where a file of ranges goes.
         side: whose it is.
+        fresh: write a new file of ranges, also where an earlier check has left one.
 
     Raises:
         UsageError, CaptureFormatError, UnsafeFile: it cannot be opened.
@@ -39,7 +42,7 @@ def readable(checkpoint: Path, folder: Path, side: str) -> Path:
     target, copy = folder / f"{side}{SUFFIX}", folder / f"{side}-apart.safetensors"
     apart = [name for name in stored.names if not stored.stored(name).direct]
     sources = _sources(stored, checkpoint)
-    if _holds(target, sources) and (copy.exists() or not apart):
+    if not fresh and _holds(target, sources, stored.names) and (copy.exists() or not apart):
         return target
     folder.mkdir(parents=True, exist_ok=True)
     copy.unlink(missing_ok=True)
@@ -58,11 +61,12 @@ def _sources(stored: Checkpoint, checkpoint: Path) -> dict[str, str | None]:
     return {path: fingerprint(path) for path in sorted({*files, str(checkpoint.resolve())})}
 
 
-def _holds(target: Path, sources: dict[str, str | None]) -> bool:
-    """Whether an earlier check has told where the tensors of these very files lie."""
+def _holds(target: Path, sources: dict[str, str | None], names: Iterable[str]) -> bool:
+    """Whether an earlier check has told where all tensors of these very files lie."""
     try:
-        return bool(json.loads(target.read_text(encoding="utf-8"))["sources"] == sources)
-    except (OSError, ValueError, KeyError, TypeError):
+        same = json.loads(target.read_text(encoding="utf-8"))["sources"] == sources
+        return bool(same and read_places(str(target)).keys() == set(names))
+    except (OSError, ValueError, KeyError, TypeError, ParalignError):
         return False
 
 
