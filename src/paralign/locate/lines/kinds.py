@@ -78,7 +78,7 @@ def classify(guilt: Guilt) -> tuple[Kind, Operation | None, Operation]:
     single = sum(o.kind not in MOVES for o in trial.region) <= 1
     for value in maker.inputs:
         first = before_any_moves(value) if single else value
-        if first.maker is None and not judgement.is_right(first):
+        if first.maker is None and not judgement.is_right(first) and not judgement.leads_right(first, [maker]):
             return Kind.GIVEN, twin, maker
     return _of_region(judgement, trial, guilt.slices) if len(trial.region) > 1 else _of_operation(judgement, trial, maker)
 

@@ -39,7 +39,10 @@ RESEMBLING = 0.5
 
 
 def given(guilt: Guilt, *operations: Operation) -> list[str]:
-    """Digests of what operations take that was not computed, and is no input or parameter."""
+    """Digests of what operations take that was not computed, and is no input or parameter.
+
+    What other operations make right values of is right.
+    """
     found: dict[str, None] = {}
     todo = [value for taker in operations for value in taker.inputs]
     seen: set[Value] = set()
@@ -50,7 +53,7 @@ def given(guilt: Guilt, *operations: Operation) -> list[str]:
         seen.add(value)
         if value.maker is not None:  # as it was before it was moved, or by what it came in another order
             todo += value.maker.inputs if value.maker.kind in MOVES or guilt.judgement.disordered(value) else []
-        elif _is_number(value):
+        elif _is_number(value) and not guilt.judgement.leads_right(value, operations):
             found[value.digest or digests.EMPTY] = None
     return list(found)
 

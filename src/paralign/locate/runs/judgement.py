@@ -13,9 +13,12 @@ from paralign.locate.reaching import reached
 from paralign.locate.runs.counterparts import ALIKE, SLIGHT, Matches, apart, is_telling, ordered_distance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from paralign.locate.runs.dataflow import Graph, Operation, Value
+
+#: operations that take elements of a value, or move it
+_TAKING = MOVES | {"slice", "split", "embedding", "gather", "gather_nd", "index_select", "take_along_axis", "where", "index"}
 
 #: an operation's error counts as its own from this many times its noise on
 OWN = 4.0
@@ -162,6 +165,16 @@ class Judgement:
     def is_established(self, value: Value) -> bool:
         """Whether a value is right, and so particular that this is no accident."""
         return self.is_right(value) and is_telling(value)
+
+    def leads_right(self, given: Value, besides: Collection[Operation]) -> bool:
+        """Whether an operation computes a right value with the whole of what is given.
+
+        Then it is right, as a table that the reference has in another form. What only takes elements of it does not tell.
+        """
+        handed_on = reached([given], lambda v: [o for user in v.users if user.kind in MOVES for o in user.outputs])
+        users = [user for value in handed_on for user in value.users if user not in besides and user.kind not in _TAKING]
+        computed = [user for user in users if any(self.is_established(v) for v in user.inputs if v not in handed_on)]
+        return any(self.is_established(made) for user in computed for made in user.outputs)
 
     def lacking(self, value: Value) -> bool:
         """Whether the candidate has a reference's value nowhere."""
