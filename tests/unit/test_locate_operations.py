@@ -454,3 +454,63 @@ def test_a_fault_is_found_where_only_float32_runs(tmp_path):
 @pytest.mark.parametrize("candidate", [unfused, with_moves, other_order, transposed])
 def test_rounding_of_float32_is_no_fault(tmp_path, candidate):
     assert located(tmp_path, network, candidate, runs=("native",)) == []
+
+
+# -- tables in another form, and faults that are none -----------------------------------------------------------------------------
+
+TABLE = drawn(77, 6, 6)
+
+
+def propagated(m):
+    """The reference holds its table doubled, and halves what it makes of it."""
+    person, book = m.input(), layer(m, m.input(), 0)
+    table = m.given("edges", 2 * TABLE, "buffer")
+    for _ in range(2):
+        person, book = m.scale(m.matmul(table, book), 0.5), m.scale(m.matmul(m.transpose(table, 1, 0), person), 0.5)
+    return m.matmul(m.add(person, book), m.parameter("head"))
+
+
+def propagated_dense(m, given=TABLE, late=False):
+    person, book = m.input(), layer(m, m.input(), 0)
+    table = m.given("adjacency", given, "buffer")
+    for step in range(2):
+        before = person
+        person = m.matmul(table, book)
+        book = m.matmul(m.transpose(table, 1, 0), person if late and step else before)  # line: late
+    return m.matmul(m.add(person, book), m.parameter("head"))
+
+
+def test_a_table_in_another_form_is_no_fault_of_its_own(tmp_path):
+    assert located(tmp_path / "right", propagated, propagated_dense) == []
+    (found, *_) = located(tmp_path / "late", propagated, partial(propagated_dense, late=True))
+    assert found.what != "given"
+    assert found.confirmed
+    (found, *_) = located(tmp_path / "table", propagated, partial(propagated_dense, given=1.1 * TABLE))
+    assert found.what == "given"
+
+
+class _Judged:
+    """What is judged of a run: how far its output is."""
+
+    def __init__(self, far):
+        self.outputs = [(None, None, far)]
+
+    def wrong_outputs(self):
+        return [pair[:2] for pair in self.outputs if pair[2] > 1e-6]
+
+
+@pytest.mark.parametrize(("after", "without", "kept"), [(2.5, 0.0, 1), (2.5, 0.3, 2), (0.01, 0.0, 2)])
+def test_a_fault_that_mends_nothing_and_is_not_needed_is_dropped(after, without, kept):
+    from types import SimpleNamespace
+
+    from paralign.locate.suspects.patching import _Hunt
+
+    hunt = _Hunt(SimpleNamespace(), _Judged(0.0), 32)
+    hunt.found = [SimpleNamespace(after=after, judgement=_Judged(0.1)), SimpleNamespace(after=0.0, judgement=_Judged(after))]
+    hunt.parts, hunt.patches = [{(3, 0)}, {(7, 0)}], {(3, 0): "first", (7, 0): "second"}
+    tried = []
+    hunt._judged = lambda patches: tried.append(list(patches)) or _Judged(without)
+    hunt.drop_idle()
+    assert len(hunt.found) == kept
+    assert tried == ([["second"]] if after > 0.1 else [])
+    assert ((3, 0) in hunt.patches) == (kept == 2)
