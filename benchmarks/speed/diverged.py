@@ -80,7 +80,17 @@ def check(folder):
     return json.loads(done.stdout)
 
 
-def table(seconds, busy, report, line):
+def peaks(folder):
+    """The greatest memory of a side's process while it did a job, in bytes, as the captures tell it."""
+    found = {}
+    for side in ("reference", "candidate"):
+        manifests = (folder / "result" / "captures" / side).glob("*/manifest.json")
+        resources = [json.loads(file.read_text(encoding="utf-8")).get("resources", {}) for file in manifests]
+        found[side] = max(each.get("peak_bytes", 0) for each in resources)
+    return found
+
+
+def table(seconds, busy, report, line, memory):
     """What the check came to, in Markdown."""
     profile, slower = report["profile"], max(seconds, key=lambda side: seconds[side])
     start = profile["parts"]["start-up"]["seconds"]
@@ -108,6 +118,7 @@ def table(seconds, busy, report, line):
         f"| {side}: processor time of all jobs | {each:.1f} | {each / busy[slower]:.1f} (of processor time) |"
         for side, each in computed.items()
     ]
+    rows += [f"| {side}: peak memory of its process | {each / 1e6:.0f} MB | |" for side, each in memory.items()]
     told = (
         f"the faulty line, {'confirmed' if point['confirmed'] else 'not confirmed'}" if found else f"NOT at the fault: {point['candidate']}"
     )
@@ -126,13 +137,15 @@ def main():
         folder.mkdir(parents=True, exist_ok=True)
         line = prepare(folder, options.batch)
         before = {side: forward(folder, side, options) for side in ("reference", "candidate")}
-        report = check(folder)
+        report, memory = check(folder), peaks(folder)
         after = {side: forward(folder, side, options) for side in ("reference", "candidate")}
     seconds, busy = ({side: statistics.mean([before[side][i], after[side][i]]) for side in before} for i in (0, 1))
-    text, ratio = table(seconds, busy, report, line)
+    text, ratio = table(seconds, busy, report, line, memory)
     print(text)
     if options.json:
-        options.json.write_text(json.dumps({"forwards": ratio, "seconds": seconds, "profile": report["profile"]}, indent=1))
+        options.json.write_text(
+            json.dumps({"forwards": ratio, "seconds": seconds, "busy": busy, "peak_bytes": memory, "profile": report["profile"]}, indent=1)
+        )
 
 
 if __name__ == "__main__":

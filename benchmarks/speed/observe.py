@@ -102,6 +102,7 @@ def watched(contender, session, tensor, folder):
     from paralign.capture import CaptureWriter
     from paralign.model import Manifest
     from paralign.worker.operations import OperationRecorder
+    from paralign.worker.protocol import Watch
     from paralign.worker.session import NATIVE
 
     adapter, model = session.adapter, session.model
@@ -113,7 +114,7 @@ def watched(contender, session, tensor, folder):
             model(tensor)
         return
     with CaptureWriter(folder / "capture", Manifest()) as writer:
-        recorder = OperationRecorder(session, writer, NATIVE, {}, {})
+        recorder = OperationRecorder(session, writer, NATIVE, Watch(), {})
         if contender == "digests":
             recorder.adapter = Unordered(adapter)
         with recorder, adapter.operations(recorder, model):
