@@ -188,6 +188,7 @@ def _replayed(context: Context, mode: str, attempt: str, *, backward: bool) -> R
         return Replay([], [], [f"what is random in {mode} mode was not replayed: a side does not run in float64"])
     sides = [watched_pass(c, DOUBLE).random for c in (reference, candidate)]
     if not any(sides):
+        _keep_untested(context, Recorded(reference, candidate).judgement())
         return None
     pairs = random_operations.packed(random_operations.aligned(*sides))
     use = {str(two.number): one.name for one, two in pairs if one is not None and two is not None}
@@ -202,6 +203,7 @@ def _replayed(context: Context, mode: str, attempt: str, *, backward: bool) -> R
         f"{', the loss and every gradient were' if plain.backward else ' was'} compared so"
     )
     places = {said.number: place for place, said in enumerate(sides[1])}
+    _keep_untested(context, watched.judgement())
     return Replay(
         divergences,
         random_operations.findings(pairs),
@@ -211,6 +213,12 @@ def _replayed(context: Context, mode: str, attempt: str, *, backward: bool) -> R
         [places[number] for number in watched.order.watch.redraw.mirrored],
         whole=None not in done and len(set(done)) == len(sides[0]),
     )
+
+
+def _keep_untested(context: Context, judgement: Judgement) -> None:
+    """Keep what differs in the loss without effect on any value: bounds, constants."""
+    bounds, hidden = unreached.unreached(judgement, loss=True), constants.unshown(judgement, (None, None), loss=True)
+    context.untested = [said for said in (bounds.warning, *bounds.notes, hidden.warning, hidden.note) if said]
 
 
 def _located(watched: _Replayed, *, gradients: bool) -> tuple[list[Divergence], list[str]]:

@@ -15,6 +15,7 @@ from paralign.errors import UsageError
 from paralign.worker import repeating
 from paralign.worker.feed import batches
 from paralign.worker.forward import attempt, attempt_run, perturbed
+from paralign.worker.optimizers import describe
 from paralign.worker.protocol import Ahead, Attached, AttachedOutputs, Backward, Forward, Loss, LossRan, Redraw, Stepped
 from paralign.worker.redrawing import Redrawing
 from paralign.worker.schedule import Walk, advance_after, ahead
@@ -253,6 +254,7 @@ class _Training:
         session.adapter.train(session.model, mode)
         session.seed()
         optimizer, scheduler = optimizer_of(session) if steps else (None, None)
+        answer.optimizer = answer.optimizer or ({} if optimizer is None else describe(session, optimizer))
         for step in range(max(1, steps)):
             said = self._one(step, part_of(given, step, self.accumulate), optimizer)
             if self.drawing is not None:

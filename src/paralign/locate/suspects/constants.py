@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from paralign.adapters._kinds import MOVES, common_argument
 from paralign.capture import digest as digests
 from paralign.catalogue.parameters import literal, stored
+from paralign.locate.reaching import reached
 from paralign.locate.runs.construction import own_line
 from paralign.locate.runs.counterparts import is_telling
 
@@ -53,6 +54,9 @@ _CHOICES = frozenset({"padding_idx", "ignore_index", "ceil_mode", "align_corners
 #: real numbers that have conventions of their own, or show in train mode alone
 _LEFT_OUT = frozenset({"momentum", "p", "dropout_p", "scale", "scale_factor"})
 
+#: kinds that the frameworks divide in other ways: known by the labels that they take
+_FUSED = frozenset({"cross_entropy"})
+
 #: kinds that are compared elsewhere: bounds, what is drawn
 _ELSEWHERE = frozenset({"clip", "maximum", "minimum", "dropout", "random", "fill"})
 
@@ -95,16 +99,27 @@ def _listed(places: list[str]) -> str:
     return ", ".join(places[:_LISTED]) + (f" and {len(places) - _LISTED} more" if len(places) > _LISTED else "")
 
 
-def unshown(judgement: Judgement, natives: tuple[Graph | None, Graph | None]) -> Unshown:
+def of_loss(graph: Graph) -> set[Operation]:
+    """The operations of a pass that the loss needs and the model's outputs do not."""
+    loss, outputs = (
+        {v.maker for v in reached(ends, lambda v: v.maker.inputs if v.maker is not None else ()) if v.maker is not None}
+        for ends in ([] if graph.loss is None else [graph.loss], list(graph.outputs.values()))
+    )
+    return loss - outputs
+
+
+def unshown(judgement: Judgement, natives: tuple[Graph | None, Graph | None], *, loss: bool = False) -> Unshown:
     """The constants of corresponding operations that differ although the results agree.
 
     Args:
         judgement: of the runs that were compared.
         natives: both sides' native runs: what follows the element type (``finfo(x.dtype).eps``) may be equal there.
+        loss: only of the operations of the loss.
     """
     found, literal_values = Unshown(), _literals(judgement.candidate)
     ours, theirs = _Natively(judgement.candidate, natives[1]), _Natively(judgement.reference, natives[0])
-    for operation in judgement.candidate.operations:
+    looked_at = of_loss(judgement.candidate) if loss else set(judgement.candidate.operations)
+    for operation in (o for o in judgement.candidate.operations if o in looked_at):
         if operation.kind in _ELSEWHERE | MOVES or operation.random or all(v in literal_values for v in operation.inputs):
             continue
         counterparts = [other for other in _users(judgement, operation) if _corresponds(judgement, operation, other)]
@@ -154,17 +169,25 @@ def _users(judgement: Judgement, operation: Operation) -> list[Operation]:
     return list(dict.fromkeys(user for partner in partners for user in partner.users))
 
 
-def _is_input(value: Value) -> bool:
+def _is_input(value: Value, depth: int = 4) -> bool:
+    """Whether a value is given to the model or the loss, in any shape."""
+    maker = value.maker
+    if maker is not None:
+        return maker.kind in MOVES and depth > 0 and bool(maker.inputs) and _is_input(maker.inputs[0], depth - 1)
     return value.record.role == "input" and bool(value.record.name)
 
 
 def _corresponds(judgement: Judgement, operation: Operation, other: Operation) -> bool:
     """Whether two operations are of one kind and make the same of the same."""
-    if _kind(operation) != _kind(other) or not judgement.same_inputs(operation, other):
+    if _kind(operation) != _kind(other):
         return False
-    made, due = operation.outputs[0], other.outputs[0]
+    if operation.kind in _FUSED:  # of which one side computes a part before, so that only the end tells
+        return not judgement.wrong_outputs()
     if any(v in judgement.wrong for v in operation.outputs):
         return False
+    if not judgement.same_inputs(operation, other):
+        return False
+    made, due = operation.outputs[0], other.outputs[0]
     return made.digest is not None and (made.digest == due.digest or due in judgement.partners(made))
 
 

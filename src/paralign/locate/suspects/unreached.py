@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.runs.construction import own_line
-from paralign.locate.suspects.constants import written_number
+from paralign.locate.suspects.constants import of_loss, written_number
 
 if TYPE_CHECKING:
     from paralign.locate.runs.dataflow import Graph, Operation
@@ -77,16 +77,19 @@ def _listed(places: list[str]) -> str:
     return ", ".join(places[:_LISTED]) + (f" and {len(places) - _LISTED} more" if len(places) > _LISTED else "")
 
 
-def unreached(judgement: Judgement) -> Unreached:
+def unreached(judgement: Judgement, *, loss: bool = False) -> Unreached:
     """The bounds of both sides whose difference shows in no value.
 
     Args:
         judgement: of the runs that were compared.
+        loss: only of the operations of the loss.
     """
     found = Unreached()
+    graphs = judgement.reference, judgement.candidate
+    theirs, ours = (of_loss(graph) if loss else set(graph.operations) for graph in graphs)
     answered: set[Operation] = set()
     for operation in judgement.candidate.operations:
-        if operation.kind not in _BOUNDING | _OTHERS:
+        if operation not in ours or operation.kind not in _BOUNDING | _OTHERS:
             continue
         known = [v for v in operation.inputs if judgement.is_established(v)]
         users = {user for value in known for partner in judgement.partners(value) for user in partner.users}
@@ -94,10 +97,10 @@ def unreached(judgement: Judgement) -> Unreached:
         place = _differing(judgement, operation, users)
         found.differing += [place] if place and place not in found.differing else []
     for operation in judgement.reference.operations:
-        if operation not in answered and _changes_nothing(operation) and not _chain(operation) & answered:
+        if operation in theirs - answered and _changes_nothing(operation) and not _chain(operation) & answered:
             found.alone.append(_told_alone(judgement.reference, operation))
     for operation in judgement.candidate.operations:
-        if _changes_nothing(operation) and _is_called(operation) and not _has_counterpart(judgement, operation):
+        if operation in ours and _changes_nothing(operation) and _is_called(operation) and not _has_counterpart(judgement, operation):
             found.added.append(_told_alone(judgement.candidate, operation))
     return found
 

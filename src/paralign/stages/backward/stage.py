@@ -15,7 +15,7 @@ from paralign.errors import WorkerFailed
 from paralign.locate import pipeline
 from paralign.locate.provenance import optimizer_settings
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, StageResult, Unjudged
-from paralign.stages.backward import drawn_steps, feeding, made_up, native_gradients, neutral, own_step_judging, untrained
+from paralign.stages.backward import drawn_steps, feeding, made_up, native_gradients, neutral, own_step_judging, unshown_settings, untrained
 from paralign.stages.backward.step_pairs import Steps
 from paralign.stages.backward.where_it_starts import first_divergence, places_of, replay_random, watch_operations
 from paralign.stages.common import added_up, lower_precision, nonfinite, precision, repeatability
@@ -89,6 +89,7 @@ def _run(context: Context) -> StageResult:
     _judge_native(context, result, captures)
     native_updates.doubt(context, result, captures, methods.get("eval", ""))
     _require_steps(result, methods)
+    unshown_settings.say(context, result, captures)
     if result.verdict == DIVERGED:
         if result.divergence is None:
             optimizer_settings.follow_rates(context, scheduled)

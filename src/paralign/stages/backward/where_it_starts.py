@@ -91,7 +91,7 @@ def replay_random(context: Context, result: StageResult) -> None:
     except WorkerFailed as failure:
         result.notes.append(f"what is random was not replayed: the {failure.side} failed with {failure.type}: {failure.message}")
         return
-    result.notes += notes
+    result.notes += [*notes, *context.untested]
     result.findings += findings
     for finding in findings:
         finding.proven = any(d.confirmed for d in found)

@@ -63,6 +63,7 @@ class Stepped(Ran):
     drawn: Dict[str, List[Tuple[int, int]]] = field(default_factory=dict)
     schedule: Optional[Followed] = None
     repeat: Dict[str, float] = field(default_factory=dict)
+    optimizer: Dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

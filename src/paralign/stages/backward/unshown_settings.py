@@ -1,0 +1,66 @@
+"""Settings of optimizers that differ although all updates agree."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from paralign.locate.optimizer import read_config
+from paralign.model import ALIGNED
+from paralign.worker.protocol import Backward
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture
+    from paralign.context import Context
+    from paralign.locate.optimizer.update_rules import Terms
+    from paralign.model import StageResult
+
+#: settings as near as float32 holds them are the same
+_SAME = 1e-6
+
+#: families whose rule has no epsilon
+_WITHOUT_EPSILON = frozenset({"sgd", "lion"})
+
+
+def say(context: Context, result: StageResult, captures: tuple[Capture, Capture]) -> None:
+    """Note epsilons and clippings that differ, of the first parameter with others.
+
+    Args:
+        context: the check; its plan says which parameters correspond.
+        result: of the stage; nothing is said of one that is not aligned.
+        captures: of the steps.
+    """
+    first, second = (Backward.answer(capture).optimizer for capture in captures)
+    if result.verdict != ALIGNED or not first or not second or context.plan is None or first["own"] or second["own"]:
+        return
+    theirs, ours = (read_config.told(about, []) for about in (first, second))
+    for source in context.plan.sources:
+        moves = context.plan.moves_of(source.name)
+        names = [move.candidate.name for move in moves if move.candidate is not None and move.candidate.name in ours]
+        if names and source.name in theirs:
+            said = _differing(theirs[source.name], ours[names[0]])
+            result.notes += said
+            if said:
+                return
+
+
+def _differing(reference: Terms, candidate: Terms) -> list[str]:
+    """What differs between two rules of one family."""
+    if reference.family != candidate.family:
+        return []
+    found = []
+    if reference.family not in _WITHOUT_EPSILON and not math.isclose(reference.eps, candidate.eps, rel_tol=_SAME):
+        found.append(
+            f"the optimizers' epsilon differs without effect on these updates: {reference.eps:g} in the reference, "
+            f"{candidate.eps:g} in the candidate"
+        )
+    clips = _clip(reference), _clip(candidate)
+    if clips[0] != clips[1]:
+        found.append(
+            f"the optimizers' clipping differs without effect on these updates: {clips[0]} in the reference, {clips[1]} in the candidate"
+        )
+    return found
+
+
+def _clip(terms: Terms) -> str:
+    return f"{terms.clip} {terms.threshold:g}" if terms.clip else "none"
