@@ -663,6 +663,43 @@ def test_a_step_that_is_handed_in_is_counted_where_it_is_used(record, new):
     assert found is None or found.expression.line == 4
 
 
+STAIRS = """
+    import argparse
+    class Rate:
+        def __init__(self):
+            self.learning_rate = 1.0
+        def step(self, number):
+            self.last = number
+            return self.get()
+        def get(self):
+            if self.last < 2:
+                return 0.05 * (self.last + 1) / 2
+            passed = sum(1 for m in [5, 8] if self.last >= m)
+            return 0.05 * 0.3 ** passed
+    def run():
+        return argparse.Namespace(learning_rate=Rate())
+"""
+STAIRS_INLINE = """
+    import argparse
+    from bisect import bisect_right
+    def rate(step):
+        if step < 2:
+            return (step + 1) / 2
+        return 0.3 ** bisect_right([5, 8], step)
+    def run():
+        return argparse.Namespace(learning_rate=argparse.Namespace(learning_rate=0.05, step=rate))
+"""
+
+
+def test_a_small_number_in_place_of_another_is_named_where_it_is_made(record):
+    wrong = STAIRS.replace("self.last >= m", "self.last > m")
+    found = optimizer_settings.of_rates(tracing_back.Sides(record(STAIRS_INLINE, _stepped), record(wrong, _stepped)))
+    assert found is not None
+    assert found.expression.line == 11
+    right = tracing_back.Sides(record(STAIRS_INLINE, _stepped), record(STAIRS, _stepped))
+    assert optimizer_settings.of_rates(right) is None
+
+
 def test_a_setting_that_the_construction_leaves_out(record):
     left_out = BUILT.replace(', "beta2": 0.99', "")
     sides = tracing_back.Sides(record(INLINE, _stepped), record(left_out, _stepped))

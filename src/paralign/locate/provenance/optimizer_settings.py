@@ -6,10 +6,11 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from paralign.locate.provenance.blame import Blamed, Search
-from paralign.locate.provenance.counterparts import is_equal
+from paralign.locate.provenance.counterparts import doing, is_equal, origin, paired
 from paralign.locate.provenance.schedule_times import of_counting, of_times
 from paralign.locate.provenance.tracing_back import STEPS, WRITTEN, behind_all, is_close, name, recorded, wrong_itself
 from paralign.locate.provenance.value_graph import COMMON, SETTING, Seen, SeenApart
+from paralign.locate.reaching import reached
 from paralign.locate.source.call_arguments import is_number
 
 if TYPE_CHECKING:
@@ -206,7 +207,33 @@ def of_rates(sides: Sides) -> Blamed | None:
         if _are_close(graph.rates[number], reference.rates[number]):
             rate = _rate(graph, graph.of_step(number), graph.rates[number][0])
             right += [rate] if rate is not None else []
-    return Search(end, due, seen, reference.expressions, excused=right).first()
+    found = Search(end, due, seen, reference.expressions, excused=right).first()
+    return found if found is None else _other_number(found.expression, now) or found
+
+
+def _other_number(found: Expression, reference: Sequence[Expression]) -> Blamed | None:
+    """What made the one number that an operator takes in place of the reference's.
+
+    Told by another operand that both have: a power of the same base. By itself a small number is right: it occurs anywhere.
+    """
+    of_line = reached([found], lambda each: [inner for _, inner in each.values if inner.source == found.source])
+    for each in of_line:
+        for twin in reference:
+            made = _made_otherwise(each, twin) if each.kind == twin.kind == "operation" else None
+            if made is not None:
+                return Blamed(made, [made, each], twin)
+    return None
+
+
+def _made_otherwise(each: Expression, twin: Expression) -> Expression | None:
+    """What made the one operand that is not its twin's, where another one is."""
+    if doing(twin) != doing(each):
+        return None
+    pairs = paired(each, twin)
+    apart = [own for own, due in pairs if is_equal(own, due) is False]
+    alike = [own for own, due in pairs if is_equal(own, due) and own.scalar not in COMMON]
+    made = origin(apart[0]) if len(apart) == 1 and alike else None
+    return made if made is not None and made.file and made.kind in ("operation", "call") else None
 
 
 def _wrong_rates(own: Sequence[float], due: Sequence[float]) -> list[tuple[float, float | None]]:
