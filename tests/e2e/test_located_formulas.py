@@ -150,6 +150,51 @@ def test_the_port_is_right_and_its_gradients_are_judged_without_an_optimizer(tmp
     assert not any(key.startswith(("update", "lr", "gradient_1")) for key in keys)
 
 
+#: losses that are handed out with their terms, the mistake in a helper: what is replaced, by what
+IN_TERMS = {
+    "a factor of the reference is missing": ("linear = error.abs() - 0.5 * beta", "linear = error.abs() - 0.5"),
+    "another comparison": ("kept = (word == 5)", "kept = (word >= 5)"),
+}
+TERMS = """
+def over(values, mask):
+    return (values * mask).sum() / mask.sum()
+
+
+def near_term(error, beta):
+    square = 0.5 * error * error / beta
+    linear = error.abs() - 0.5 * beta
+    return paddle.where(error.abs() < beta, square, linear).mean(-1)
+
+
+def loss(outputs, labels):
+    word = labels["word"]
+    kept = (word == 5).astype(outputs["place"].dtype)
+    near = over(near_term(outputs["place"] - labels["place"], 0.3), labels["share"])
+    wide = over(outputs["place"].mean(-1), kept)
+    return {"loss": 0.7 * near + wide, "near": near.detach(), "wide": wide.detach()}
+"""
+TERMS_OF_REFERENCE = """
+def loss(outputs, labels):
+    near = F.smooth_l1_loss(outputs["place"], labels["place"], beta=0.3, reduction="none").mean(-1)
+    near = (near * labels["share"]).sum() / labels["share"].sum()
+    wide = outputs["place"].mean(-1)[labels["word"] == 5].mean()
+    return {"loss": 0.7 * near + wide, "near": near.detach(), "wide": wide.detach()}
+"""
+
+
+@pytest.mark.parametrize("name", list(IN_TERMS))
+def test_a_wrong_term_is_named_in_the_helper_that_makes_it(tmp_path, name, monkeypatch):
+    old, new = IN_TERMS[name]
+    monkeypatch.setattr(sys.modules[__name__], "REFERENCE", REFERENCE[: REFERENCE.index("def loss(")] + TERMS_OF_REFERENCE)
+    right = CANDIDATE[: CANDIDATE.index("def loss(")] + TERMS
+    assert right.count(old) == 1
+    stages = checked(tmp_path, right.replace(old, new))
+    assert stages["forward"].verdict == "aligned"
+    assert stages["loss"].verdict == "diverged"
+    line = stages["loss"].divergences[0].candidate.source.rpartition(":")[2]
+    assert new in (tmp_path / "candidate.py").read_text().splitlines()[int(line) - 1]
+
+
 @pytest.mark.parametrize("name", list(FAULTS))
 def test_the_line_is_named_first(tmp_path, name):
     old, new = FAULTS[name]

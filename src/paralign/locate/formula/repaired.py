@@ -16,7 +16,7 @@ from paralign.locate.lines import region as regions
 from paralign.locate.lines.kinds import Kind, classify
 from paralign.locate.reaching import reached
 from paralign.locate.runs.counterparts import broadcasts
-from paralign.locate.runs.traverse import way_to
+from paralign.locate.runs.traverse import before_any_moves, way_to
 from paralign.locate.suspects.patching import arranged
 from paralign.locate.suspects.propose import Reason, Trial
 from paralign.locate.types import Guilt
@@ -45,10 +45,12 @@ class Laboratory(Protocol):
 def repaired(laboratory: Laboratory, judgement: Judgement, found: list[Guilt]) -> list[Guilt]:
     """What was found guilty, with a repair where one change of a formula suffices.
 
-    Of a loss in which several steps seem wrong, or none, one change that makes all of it right is looked for first.
+    Of a loss in which several steps seem wrong, or none, or which is not right with the reference's value put there, one change that
+    makes all of it right is looked for first.
     """
     doubtful = [guilt for guilt in found if not _is_plain(guilt) and guilt.trial.value.maker is not None]
-    if len(doubtful) > 1 or not found:
+    incomplete = any(guilt.after is not None and guilt.after > judgement.scale.equal for guilt in doubtful)
+    if len(doubtful) > 1 or not found or incomplete:
         mended = _loss_repaired(laboratory, judgement, found)
         if mended is not None:
             return mended
@@ -94,16 +96,18 @@ def _loss_repaired(laboratory: Laboratory, judgement: Judgement, found: list[Gui
         repair = _repair(laboratory, judgement, ends, whole, found)
     if repair is None:
         return None
-    first = found or [Guilt(Trial(maker, *ends, Reason.OUTPUT), judgement, confirmed=True, error=0.0)]
-    first[0].repair = repair
-    return first
+    of_run = [guilt for guilt in found if guilt.judgement is judgement]  # others are of runs in which the first is put right
+    first = of_run[0] if of_run else Guilt(Trial(maker, *ends, Reason.OUTPUT), judgement, confirmed=True, error=0.0)
+    first.repair = repair
+    return [first, *(guilt for guilt in found if guilt is not first)]
 
 
 def _first_wrong(judgement: Judgement) -> tuple[Value, Value] | None:
     """The loss or its first wrong term, and what is due; None if others do not hang on it."""
-    wrong = {own: due for due, own in judgement.wrong_outputs()}
-    if judgement.candidate.loss is None or judgement.candidate.loss not in wrong:
+    outputs = judgement.wrong_outputs()
+    if judgement.candidate.loss not in [own for _, own in outputs]:
         return None
+    wrong = {before_any_moves(own): due for due, own in outputs}  # a term is handed out detached
     first = min(wrong, key=lambda own: own.order)
     after = reached([first], lambda v: [made for user in v.users for made in user.outputs])
     return (first, wrong[first]) if all(own in after for own in wrong) else None
