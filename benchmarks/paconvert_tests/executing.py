@@ -273,11 +273,11 @@ def _answer(reader: int) -> bytes | None:
 
 
 def _read(reader: int, size: int) -> bytes | None:
-    text = b""
+    text = bytearray()
     while len(text) < size:
         ready, _, _ = select.select([reader], [], [], LIMIT)
         part = os.read(reader, size - len(text)) if ready else b""
         if not part:
             return None
         text += part
-    return text
+    return bytes(text)

@@ -110,7 +110,7 @@ def adapter_of(name: str, paddle: Table) -> Adapter | None:
         if each.kind in (Kind.ARGUMENTS, Kind.KEYWORDS) or each.default is None or not _is_literal(each):
             continue
         kept = Parameter(each.name, Kind.KEYWORD, each.default) if gap else each
-        one = _planned(name, [*taken, kept], paddle)
+        one = _planned(name, [*taken, kept], paddle, keep=not made.template)
         if one is not None:
             taken, made = [*taken, kept], one
         gap = gap or one is None  # what stands behind it cannot be given by position
@@ -145,10 +145,14 @@ def _is_literal(each: Parameter) -> bool:
     return True
 
 
-def _planned(name: str, parameters: list[Parameter], paddle: Table) -> Plan | None:
-    """How the callable is written where these arguments are given, whatever their values are."""
+def _planned(name: str, parameters: list[Parameter], paddle: Table, *, keep: bool = False) -> Plan | None:
+    """How the callable is written where these arguments are given, whatever their values are.
+
+    ``keep``: under Paddle's name, with none of PyTorch's in a template: a class stays one, which others are derived from.
+    """
     keywords = [ast.keyword(each.name, ast.Name(each.name, ast.Load())) for each in parameters]
     try:
-        return plan(Use(name, 0, 0, 0, 0, Form.CALL, keywords=keywords), paddle)
+        made = plan(Use(name, 0, 0, 0, 0, Form.CALL, keywords=keywords), paddle)
     except ByHand:
         return None
+    return None if keep and made.template else made

@@ -14,7 +14,7 @@ from paralign.catalogue.naming import paddle_name
 from paralign.catalogue.parameters import stored
 from paralign.port.adapters import adapter_of, given_back, is_start
 from paralign.port.call_edits import ROOTS
-from paralign.port.conversions import conversions
+from paralign.port.conversions import conversions, signature_of
 from paralign.port.deriving import Deriver, without_legacy
 from paralign.port.imports import alike, from_rewritten, import_rewritten
 from paralign.port.ledger import Fate
@@ -234,7 +234,7 @@ class Converter(Deriver):
         if len(found) > 1 or not self._spelled(node, uses[0]) or uses[0].form is Form.PARTIAL:
             self._by_variable(node, uses)
             return
-        use = replace(_hinted(node, uses[0]), positional=list(node.args), keywords=list(node.keywords))
+        use = _typed_by_name(replace(_hinted(node, uses[0]), positional=list(node.args), keywords=list(node.keywords)))
         edits, places = len(self.text.edits), len(self.places)
         try:
             self._written(node, self._plain(use))
@@ -408,6 +408,11 @@ class Converter(Deriver):
             if not kept and not (made.template and each.arg in standing):
                 made.bound.given[each.arg or ""] = each.value
                 made.removed.add(each.arg or "")
+        planned = {id(each) for each in (*use.positional, *(keyword.value for keyword in use.keywords))}
+        aside = [each for each in node.args if id(each) not in planned] if _is_layer(use.name) else []
+        for value in aside:  # a dtype in its place
+            made.bound.given["dtype"] = value
+            made.removed.add("dtype")
 
     def _iterated(self, node: ast.Call, use: Use) -> None:
         """``next(model.parameters())``: Paddle gives a list."""
@@ -481,11 +486,26 @@ def _around_of(use: Use) -> list[str]:
     """Arguments of a call that are written around it: Paddle's has none of them."""
     found = []
     for each in use.keywords:
-        of_layer = each.arg == "dtype" and use.name.startswith("torch.nn.") and use.name.rpartition(".")[2][:1].isupper()
+        of_layer = each.arg == "dtype" and _is_layer(use.name)
         of_tensor = each.arg == "requires_grad" and use.name in conversions().learned
         if (of_layer or of_tensor) and use.form in (Form.CALL, Form.METHOD) and each.arg is not None:
             found.append(each.arg)
     return found
+
+
+def _typed_by_name(use: Use) -> Use:
+    """A call of a layer with its ``dtype``, and what follows it, given by name."""
+    names = signature_of(use.name).names if use.form is Form.CALL and _is_layer(use.name) else []
+    at = names.index("dtype") if "dtype" in names else len(use.positional)
+    late = use.positional[at:]
+    if not late or len(use.positional) > len(names) or any(isinstance(each, ast.Starred) for each in use.positional):
+        return use
+    named = [ast.keyword(name, value) for name, value in zip(names[at:], late, strict=False)]
+    return replace(use, positional=use.positional[:at], keywords=[*named, *use.keywords])
+
+
+def _is_layer(name: str) -> bool:
+    return name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper()
 
 
 def _hinted(node: ast.Call, use: Use) -> Use:

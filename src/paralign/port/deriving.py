@@ -159,7 +159,8 @@ def without_legacy(use: Use) -> Use | None:
     None where it has none of these, or they are no literals.
     """
     given = {each.arg: each.value for each in use.keywords if each.arg in _LEGACY}
-    if not given or not all(isinstance(each, ast.Constant) for each in given.values()):
+    plain = [isinstance(each, ast.Constant) and isinstance(each.value, bool | None) for each in given.values()]
+    if not given or not all(plain):  # torch.scatter has a text of that name
         return None
     values = [getattr(given.get(name), "value", None) for name in _LEGACY]
     kept = [each for each in use.keywords if each.arg not in _LEGACY]

@@ -17,7 +17,6 @@ from paralign.catalogue.lookup import entries_of
 from paralign.catalogue.naming import function_of, names, paddle_argument, paddle_name, torch_signature
 from paralign.catalogue.parameters import Kind, Signature, Table, literal, parse
 from paralign.port.conversions import Way, conversions, signature_of, was_executed
-from paralign.port.pooling import TOLD, last_window
 from paralign.port.values import Form
 
 if TYPE_CHECKING:
@@ -94,10 +93,6 @@ def plan(use: Use, paddle: Table) -> Plan:
     if not made.template:
         _arguments(use, made, paddle, way)
     made.conditions += [way.told] if way and way.told else []
-    begins = last_window(use.name, bound)
-    if begins:
-        raise Different(TOLD)
-    made.conditions += [TOLD] if begins is None else []
     return made
 
 
