@@ -218,7 +218,7 @@ def _replayed(context: Context, mode: str, attempt: str, *, backward: bool) -> R
 def _keep_untested(context: Context, judgement: Judgement) -> None:
     """Keep what differs in the loss without effect on any value: bounds, constants."""
     bounds, hidden = unreached.unreached(judgement, loss=True), constants.unshown(judgement, (None, None), loss=True)
-    context.untested = [said for said in (bounds.warning, *bounds.notes, hidden.warning, hidden.note) if said]
+    context.untested = [said for said in (bounds.warning, hidden.warning, hidden.note) if said]  # a count is too plain to find its clamp
 
 
 def _located(watched: _Replayed, *, gradients: bool) -> tuple[list[Divergence], list[str]]:
