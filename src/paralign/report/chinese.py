@@ -41,6 +41,7 @@ CHINESE: dict[str, str] = {
     "verdict: ": "结论：",
     "report: ": "报告：",
     "log: ": "日志：",
+    "proof: ": "证明：",
     # where the time of a check went
     "where the time went: {seconds} s": "耗时分布：{seconds} 秒",
     "part": "部分",
