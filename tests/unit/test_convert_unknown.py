@@ -211,3 +211,16 @@ def test_an_argument_called_value_reaches_the_method_of_an_unknown_object():
     space = {"paddle": type("Module", (), {"is_tensor": staticmethod(callable)})}
     exec(conversions().helpers["_of_tensor"], space)
     assert space["_of_tensor"](None, "fill", Held(), value=3) == 3
+
+
+@pytest.mark.paddle
+def test_a_linears_weight_by_its_name_is_not_handed_out_the_other_way_round():
+    paddle = pytest.importorskip("paddle")
+    space = {"paddle": paddle}
+    exec(conversions().helpers["_part_of"], space)
+    model = paddle.nn.Sequential(("body", paddle.nn.Linear(4, 4)), ("norm", paddle.nn.LayerNorm(4)))
+    with pytest.raises(NotImplementedError, match=r"`body\.weight` of a Linear lies the other way round"):
+        space["_part_of"](model, "body.weight")
+    assert space["_part_of"](model, "body.bias") is model.body.bias
+    assert space["_part_of"](model, "norm.weight") is model.norm.weight
+    assert space["_part_of"](model, "body") is model.body
