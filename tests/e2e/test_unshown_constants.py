@@ -93,6 +93,25 @@ def test_an_id_that_is_never_met_is_told():
     assert any("ne by 1, the reference 0" in warning for warning in result.warnings), result.warnings
 
 
+def test_great_ids_that_are_never_met_are_told():
+    result = forward(
+        lambda m, x: m.first(m.table(x) * (x != 50257)[..., None]),
+        lambda m, x: m.first(m.table(x) * (x != 50256).astype("float32")[..., None]),
+        IDS,
+    )
+    assert result.verdict == UNDERPOWERED
+    assert any("ne by 50256, the reference 50257" in warning for warning in result.warnings), result.warnings
+
+
+def test_bounds_of_whole_numbers_that_divide_them_alike_are_one():
+    result = forward(
+        lambda m, x: m.first(m.table(x) * (x > 9)[..., None]),
+        lambda m, x: m.first(m.table(x) * (x > 9.5).astype("float32")[..., None]),
+        IDS,
+    )
+    assert result.verdict == ALIGNED, result.warnings
+
+
 def test_the_bound_of_normalize_is_compared_with_the_clamp_within_the_other():
     result = forward(lambda m, x: T.normalize(m.first(x)), lambda m, x: P.normalize(m.first(x), epsilon=1e-3))
     assert result.verdict == UNDERPOWERED
@@ -159,6 +178,15 @@ def ported_rms(model, x):
             lambda m, x: paddle.where(positive(m, x) < 0, paddle.full([1], -1e9), positive(m, x)),
         ),
         (lambda m, x: T.rms_norm(m.first(x) * 1e3, (32,)), ported_rms),
+        (lambda m, x: T.pad(m.first(x), (1, 1), value=-1.0), lambda m, x: P.pad(m.first(x), [0, 0, 1, 1], value=-1.0)),
+        (
+            lambda m, x: torch.addmm(m.first.bias, x, m.first.weight.T, beta=0.5, alpha=2.0),
+            lambda m, x: paddle.addmm(m.first.bias.unsqueeze(0), x, m.first.weight, beta=0.5, alpha=2.0),
+        ),
+        (
+            lambda m, x: positive(m, x).masked_fill(positive(m, x) < 0, float("nan")),
+            lambda m, x: paddle.where(positive(m, x) < 0, paddle.full([1], float("nan")), positive(m, x)),
+        ),
     ],
 )
 def test_the_same_constants_in_other_words_are_aligned(theirs, ours):

@@ -345,3 +345,7 @@ def test_what_may_read_unseen_is_what_no_later_run_has(tmp_path, code, told):
 def test_importing_ctypes_and_multiprocessing_is_nothing_unseen(seen):
     assert not seen("import ctypes, multiprocessing, numpy")
     assert "unseen" not in "".join(seen("import multiprocessing; multiprocessing.get_context('fork')"))
+
+
+def test_data_that_is_asked_whether_it_is_a_path_is_none(seen):
+    assert seen("os.path.isfile('no' + chr(0) + 'path'), os.path.exists(b'no' + bytes(1))") == {}

@@ -489,6 +489,18 @@ def test_a_table_in_another_form_is_no_fault_of_its_own(tmp_path):
     assert found.what == "given"
 
 
+def twice_scaled(m, first=0.7, second=0.6):
+    x = m.scale(layer(m, m.input(), 0), first)  # line: first scale
+    x = m.scale(m.tanh(layer(m, x, 1)), second)  # line: second scale
+    return m.matmul(x, m.parameter("head"))
+
+
+@pytest.mark.parametrize("second", [1.5, 0.61])
+def test_a_fault_that_a_later_one_hides_stays(tmp_path, second):
+    found = located(tmp_path, twice_scaled, partial(twice_scaled, first=0.75, second=second))
+    assert lines(found) == [line_of("first scale"), line_of("second scale")]
+
+
 class _Judged:
     """What is judged of a run: how far its output is."""
 
@@ -507,6 +519,7 @@ def test_a_fault_that_mends_nothing_and_is_not_needed_is_dropped(after, without,
 
     hunt = _Hunt(SimpleNamespace(), _Judged(0.0), 32)
     hunt.found = [SimpleNamespace(after=after, judgement=_Judged(0.1)), SimpleNamespace(after=0.0, judgement=_Judged(after))]
+    hunt._is_behind = lambda _: False
     hunt.parts, hunt.patches = [{(3, 0)}, {(7, 0)}], {(3, 0): "first", (7, 0): "second"}
     tried = []
     hunt._judged = lambda patches: tried.append(list(patches)) or _Judged(without)

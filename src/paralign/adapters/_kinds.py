@@ -65,6 +65,7 @@ _ARGUMENTS = {
     "kernel_size": "kernel_size kernel_sizes",
     "output_size": "output_size output_sizes",
     "padding": "padding paddings",
+    "value": "value pad_value",
     "stride": "stride strides",
     "threshold": "threshold lambd",
 }

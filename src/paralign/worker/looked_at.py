@@ -67,11 +67,18 @@ def _noting(name: str, asked: Callable[..., Any], note: Callable[[str], None], c
     def noting(path: Any, *arguments: Any, **named: Any) -> Any:
         if isinstance(path, (str, bytes, os.PathLike)) and named.get("dir_fd") is None:
             mark = caller.mark(name)
-            if mark:
+            if mark and not _is_no_path(path):
                 note(os.path.abspath(os.fsdecode(path)) + mark)
         return asked(path, *arguments, **named)
 
     return noting
+
+
+def _is_no_path(path: Any) -> bool:
+    """Whether a system refuses this as a path: data that is asked whether it is one."""
+    if isinstance(path, bytes):
+        return b"\0" in path
+    return isinstance(path, str) and "\0" in path
 
 
 class _Caller:

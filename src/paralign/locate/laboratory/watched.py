@@ -6,6 +6,8 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from paralign.capture import Capture, CaptureWriter, clear
 from paralign.capture import digest as digests
 from paralign.errors import WorkerFailed
@@ -196,13 +198,13 @@ class Watched(Recorded):
         return {**known, **found}
 
     def _keep(self, found: dict[Value, Typed]) -> None:
-        """Keep values of the reference, as far as there is room."""
+        """Keep copies of the reference's values, as far as there is room: a view would hold its whole file."""
         held = sum(value.array.nbytes for value in self._kept.values())
         for value, typed in found.items():
+            if held + typed.array.nbytes > KEPT:
+                continue
             held += typed.array.nbytes
-            if held > KEPT:
-                return
-            self._kept[value] = typed
+            self._kept[value] = typed._replace(array=np.array(typed.array))
 
     def gradients(self, wanted: Sequence[Value]) -> dict[Value, Typed]:
         """The whole gradients of the reference's values that it makes again.

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from paralign.adapters._kinds import MOVES, common_argument
 from paralign.capture import digest as digests
 from paralign.catalogue.parameters import literal, stored
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 
 #: the common name of the one number that an operator takes beside a tensor
 OPERAND = "operand"
+
+#: the common name of the number that a mask puts in place
+FILLED = "filled"
 
 #: operators whose result may hide that number, by their names in both frameworks
 _OPERATORS = {
@@ -46,7 +51,7 @@ _OPERATORS = {
 _OPERAND_NAMES = frozenset({"1", "other", "value"})
 
 #: whole numbers that values are computed with
-_NUMBERS = frozenset({OPERAND, "threshold", "beta", "alpha", "value", "offset", "delta", "nan", "posinf", "neginf", "epsilon"})
+_NUMBERS = frozenset({OPERAND, FILLED, "threshold", "beta", "alpha", "value", "offset", "delta", "nan", "posinf", "neginf", "epsilon"})
 
 #: ways of computing that some inputs, or sizes, have in common
 _CHOICES = frozenset({"padding_idx", "ignore_index", "ceil_mode", "align_corners", "stride", "right", "rounding_mode"})
@@ -59,6 +64,12 @@ _FUSED = frozenset({"cross_entropy"})
 
 #: kinds that are compared elsewhere: bounds, what is drawn
 _ELSEWHERE = frozenset({"clip", "maximum", "minimum", "dropout", "random", "fill"})
+
+#: the numbers of element types: what they can tell apart from 1, their least, their greatest
+_LIMITS = tuple(float(n) for kind in (np.float32, np.float64) for n in (np.finfo(kind).eps, np.finfo(kind).tiny, np.finfo(kind).max))
+
+#: comparisons -> how a bound of whole numbers is rounded without another result
+_BOUNDS = {"gt": math.floor, "le": math.floor, "ge": math.ceil, "lt": math.ceil}
 
 #: numbers from here on stand for infinity where a mask puts them
 _MASKING = 1e4
@@ -143,7 +154,7 @@ def _place(judgement: Judgement, operation: Operation, other: Operation, values:
 
 def _called(name: str, operation: Operation) -> str:
     """A constant in the words of the candidate's framework."""
-    if name == OPERAND:
+    if name in (OPERAND, FILLED):
         return f"{operation.kind} by"
     return next((each for each in operation.arguments if common_argument(each) == name), name)
 
@@ -213,13 +224,22 @@ class _Natively:
 
 def _constants(operation: Operation) -> dict[str, Any]:
     """The constants of an operation by common names, its framework's defaults among them."""
-    found = dict(_defaults(operation.op))
-    found.update({common_argument(name): value for name, value in operation.arguments.items()})
+    given = {common_argument(name): value for name, value in operation.arguments.items()}
+    defaults = _defaults(operation.op)
+    found = {**(defaults if given.keys() <= defaults.keys() else {}), **given}  # else the kernel's names are not the function's
     if operation.kind in _OPERATORS:
-        given = [value for name, value in operation.arguments.items() if name in _OPERAND_NAMES and _is_number(value)]
-        given += [number for value in operation.inputs if (number := written_number(value)) is not None]
-        return {OPERAND: given[0]} if len(given) == 1 else {}
+        numbers = [value for name, value in operation.arguments.items() if name in _OPERAND_NAMES and _is_number(value)]
+        numbers += [number for value in operation.inputs if (number := written_number(value)) is not None]
+        name = FILLED if operation.kind == "where" else OPERAND
+        return {name: _bound(operation, numbers[0])} if len(numbers) == 1 else {}
     return found
+
+
+def _bound(operation: Operation, number: float) -> float:
+    """The number of a comparison; of whole numbers, the whole number that divides them alike."""
+    round_to = _BOUNDS.get(_kind(operation))
+    whole = all(v.record.dtype.startswith(("int", "uint", "bool")) for v in operation.inputs[:1])
+    return number if round_to is None or not whole or not math.isfinite(number) else round_to(number)
 
 
 @cache
@@ -230,7 +250,7 @@ def _defaults(op: str) -> dict[str, Any]:
     table = stored(framework)
     known = next((each for each in (f"{framework}.nn.functional.{name}", f"{framework}.{name}") if each in table), None)
     parameters = table.signature(known).parameters if known is not None else ()
-    return {common_argument(each.name): literal(each.default) for each in parameters if each.default not in (None, "...")}
+    return {common_argument(each.name): None if each.default in (None, "...") else literal(each.default) for each in parameters}
 
 
 def written_number(value: Value, depth: int = 4) -> float | None:
@@ -256,8 +276,16 @@ def _different(candidate: dict[str, Any], reference: dict[str, Any]) -> dict[str
     return {
         name: (value, reference[name])
         for name, value in candidate.items()
-        if name in reference and _is_compared(name, value, reference[name]) and not _is_one(name, value, reference[name])
+        if name in reference
+        and _is_compared(name, value, reference[name])
+        and not _is_one(name, value, reference[name])
+        and not (_is_limit(value) and _is_limit(reference[name]))
     }
+
+
+def _is_limit(value: Any) -> bool:
+    """Whether a number is one of an element type's: it follows the precision of a run."""
+    return _is_number(value) and any(math.isclose(abs(value), limit, rel_tol=_SAME) for limit in _LIMITS if limit)
 
 
 def _is_compared(name: str, one: Any, other: Any) -> bool:
@@ -272,6 +300,8 @@ def _is_one(name: str, one: Any, other: Any) -> bool:
     """Whether two constants say the same."""
     if not (_is_number(one) and _is_number(other)):
         return bool(one == other)
-    if name == OPERAND and min(abs(one), abs(other)) >= _MASKING:
+    if math.isnan(one) or math.isnan(other):
+        return math.isnan(one) and math.isnan(other)
+    if name == FILLED and min(abs(one), abs(other)) >= _MASKING:
         return bool((one < 0) == (other < 0))
     return math.isclose(one, other, rel_tol=_SAME)

@@ -13,6 +13,7 @@ import numpy as np
 from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
 from paralign.dtypes import Typed, widen
+from paralign.locate.reaching import reached
 from paralign.locate.runs.construction import own_line
 from paralign.locate.runs.counterparts import ALIKE, SLIGHT, broadcasts, same_shape
 from paralign.locate.runs.judgement import Judgement
@@ -153,7 +154,7 @@ class _Hunt:
             return
         first = self.found[0]
         before = _after(first.judgement)
-        if not self.parts[0] or first.after is None or before is None or first.after < before:
+        if not self.parts[0] or first.after is None or before is None or first.after < before or self._is_behind(first):
             return
         judged = self._judged([patch for key, patch in self.patches.items() if key not in self.parts[0]])
         if judged is None or judged.wrong_outputs():
@@ -161,6 +162,12 @@ class _Hunt:
         self.found = self.found[1:]
         self.patches = {key: patch for key, patch in self.patches.items() if key not in self.parts[0]}
         self.judgement = judged
+
+    def _is_behind(self, first: Guilt) -> bool:
+        """Whether something that was replaced later is made of a fault's result: then it hides the fault."""
+        later = set().union(*self.parts[1:])
+        made = reached([first.trial.value], lambda v: [o for user in v.users for o in user.outputs])
+        return any(v.maker is not None and (v.maker.number, v.place) in later for v in made)
 
     def _is_hidden(self, trial: Trial, values: Mapping[Value, Typed]) -> bool:
         """Whether an operation is wrong of right inputs, and what follows hardly uses it.

@@ -10,6 +10,8 @@ from paralign.model import ALIGNED
 from paralign.worker.protocol import Backward
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from paralign.capture import Capture
     from paralign.context import Context
     from paralign.locate.optimizer.update_rules import Terms
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 
 #: settings as near as float32 holds them are the same
 _SAME = 1e-6
+
+#: what is said of an optimizer that does not clip
+_NONE = "none"
 
 #: families whose rule has no epsilon
 _WITHOUT_EPSILON = frozenset({"sgd", "lion"})
@@ -38,14 +43,21 @@ def say(context: Context, result: StageResult, captures: tuple[Capture, Capture]
         moves = context.plan.moves_of(source.name)
         names = [move.candidate.name for move in moves if move.candidate is not None and move.candidate.name in ours]
         if names and source.name in theirs:
-            said = _differing(theirs[source.name], ours[names[0]])
+            steps = [context.has(side, "train_step") for side in ("reference", "candidate")]
+            said = _differing(theirs[source.name], ours[names[0]], steps)
             result.notes += said
             if said:
                 return
 
 
-def _differing(reference: Terms, candidate: Terms) -> list[str]:
-    """What differs between two rules of one family."""
+def _differing(reference: Terms, candidate: Terms, steps: Sequence[bool]) -> list[str]:
+    """What differs between two rules of one family.
+
+    Args:
+        reference: its rule.
+        candidate: the same.
+        steps: whether each side has a training step of its own, which may clip in place of its optimizer.
+    """
     if reference.family != candidate.family:
         return []
     found = []
@@ -55,7 +67,8 @@ def _differing(reference: Terms, candidate: Terms) -> list[str]:
             f"{candidate.eps:g} in the candidate"
         )
     clips = _clip(reference), _clip(candidate)
-    if clips[0] != clips[1]:
+    in_step = any(has and clip == _NONE for has, clip in zip(steps, clips, strict=True))
+    if clips[0] != clips[1] and not in_step:
         found.append(
             f"the optimizers' clipping differs without effect on these updates: {clips[0]} in the reference, {clips[1]} in the candidate"
         )
@@ -63,4 +76,4 @@ def _differing(reference: Terms, candidate: Terms) -> list[str]:
 
 
 def _clip(terms: Terms) -> str:
-    return f"{terms.clip} {terms.threshold:g}" if terms.clip else "none"
+    return f"{terms.clip} {terms.threshold:g}" if terms.clip else _NONE
