@@ -18,7 +18,7 @@ from paralign.port.converted import convert_code
 from paralign.port.entries import entry_of, recorded_definitions
 from paralign.port.ledger import Fate, Ledger
 from paralign.port.line_facts import Fact, LineFact, Proof
-from paralign.port.proving import Proven, forget_proof
+from paralign.port.proving import TOLERANCE, Proven, Seen, forget_proof, values_apart
 from paralign.port.proving_code import Evidence, code_of, entry_proofs
 from paralign.port.told_results import told_apart
 from paralign.worker import plain_values
@@ -323,6 +323,56 @@ def test_what_cannot_be_recorded_is_reached_and_not_proven():
     assert evidence.seen("net:unused") is None
     evidence.fail({"net:f"}, 0, "the port fails")
     assert seen["f"].calls == 0, "a call that is not made again is not counted"
+
+
+LARGEST = float(np.finfo(np.float64).max)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ([1.0, 2.0, -LARGEST], [5.0, -7.0, -LARGEST]),
+        ([1.0, 2.0, -1e9], [5.0, -7.0, -1e9]),
+        ([1.0, -1e9, -1e9, -1e9], [5.0, -1e9, -1e9, -1e9]),
+        ([1.0, 2.0, 1.0 - 1e9], [5.0, -7.0, 5.0 - 1e9]),
+        ([1.0, 100.0, 1e4, 1e6, 1e9], [5.0, 100.0, 1e4, 1e6, 1e9]),
+        ([1.0, np.inf], [2.0, np.inf]),
+        ([1.0, np.nan], [1.0, 2.0]),
+        ([LARGEST], [-LARGEST]),
+        ([0.0, 0.0], [0.0, 1.0]),
+        ([2j, 1e9], [3j, 1e9]),
+    ],
+)
+def test_huge_elements_hide_no_error(one, other):
+    assert values_apart(np.array(one), np.array(other)) > 100 * TOLERANCE
+
+
+def test_whole_numbers_that_differ_are_not_near():
+    assert values_apart(np.array([2**60, 1]), np.array([2**60 + 1, 1])) > TOLERANCE
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ([1.0, 1e-17, 0.0], [1.0, 3e-17, -1e-18]),
+        ([1.0, 2.0, -LARGEST], [1.0 + 1e-15, 2.0, -LARGEST]),
+        ([1e6 + 1e-9, 2e6], [1e6, 2e6]),
+        ([1e300, 1e300], [1e300, 1e300 * (1 + 1e-15)]),
+        ([1e-300, np.nan], [1e-300 * (1 + 1e-15), np.nan]),
+        ([1e-17] * 9 + [1.0], [2e-17] * 9 + [1.0]),
+    ],
+)
+def test_rounding_is_no_error(one, other):
+    assert values_apart(np.array(one), np.array(other)) < 1e-14
+
+
+def test_a_class_that_was_wrong_within_a_model_is_not_proven():
+    evidence = Evidence(EntryTold(), {}, [])
+    evidence.own["net:Block"], evidence.own["net:Other"] = Seen(calls=4), Seen(calls=4)
+    evidence.inner["net:Block"] = Seen(calls=6, error=0.5, reason="blocks.0: its inputs are not the original's", wrong="blocks.5: apart")
+    evidence.inner["net:Other"] = Seen(calls=6, reason="blocks.0: its inputs are not the original's")
+    assert evidence.seen("net:Block").reason == "blocks.5: apart"
+    assert evidence.seen("net:Other").reason == "", "that its inputs are others is another layer's doing"
 
 
 def test_exit_codes_say_what_was_not_shown():

@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import ast
 import json
+import math
+import sys
 from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -47,6 +50,9 @@ OTHER = "it gives back values of another form, or other numbers"
 
 #: known differences that are told of one class or function
 CAUSES = 3
+
+#: elements this power of two above the others do not count as of their size: fills of masks
+HUGE = 10
 
 #: greatest distance of inputs by their digests, which are less exact than values
 INPUTS = 1e-6
@@ -206,13 +212,14 @@ def causes(each: Defined, ledger: Ledger) -> tuple[str, ...]:
 class Seen:
     """Calls of the layers of one class, or of one function.
 
-    ``closed``: why one of these cannot be made again.
+    ``closed``: why one of these cannot be made again. ``wrong``: how one differs that had the original's inputs.
     """
 
     calls: int = 0
     error: float = 0.0
     reason: str = ""
     closed: str = ""
+    wrong: str = ""
 
 
 def definitions(path: str, text: str) -> Iterator[Defined]:
@@ -271,8 +278,11 @@ def calls_compared(reference: Capture, candidate: Capture, classes: Mapping[str,
         seen = found.setdefault(name, Seen())
         seen.calls += 1
         other = ours.get(key)
-        reason = "the port does not call it there" if other is None else apart_by(records, other, reference, candidate, seen)
+        one = Seen()
+        reason = "the port does not call it there" if other is None else apart_by(records, other, reference, candidate, one)
+        seen.error = max(seen.error, one.error)
         seen.reason = seen.reason or (f"{key[0]}: {reason}" if reason else "")
+        seen.wrong = seen.wrong or (f"{key[0]}: {one.wrong}" if one.wrong else "")
     return found
 
 
@@ -286,31 +296,99 @@ def _calls(capture: Capture) -> dict[tuple[str, int], list[Record]]:
 
 def apart_by(ours: list[Record], theirs: list[Record], reference: Capture, candidate: Capture, seen: Seen) -> str:
     """Why one call is not the original's, '' where it is; notes how far outputs are apart."""
-    for role in ("input", "output"):
-        first, second = ([each for each in records if each.role == role] for records in (ours, theirs))
-        if len(first) != len(second):
-            return f"{len(first)} and {len(second)} {role}s"
-        for one, other in zip(first, second, strict=True):
-            if tuple(one.shape) != tuple(other.shape):
-                return f"an {role} has another shape: {list(one.shape)} and {list(other.shape)}"
-            if role == "input" and not (one.digest and other.digest and agree(one.digest, other.digest, INPUTS)):
-                return "its inputs are not the original's"
-            if role == "output":
-                seen.error = max(seen.error, _distance(reference, one, candidate, other))
-    return "" if seen.error <= TOLERANCE else f"the outputs are {seen.error:.1e} apart"
+    inputs, others = ([each for each in records if each.role == "input"] for records in (ours, theirs))
+    reason = _other_shapes(inputs, others, "input")
+    if reason:
+        return reason
+    for one, other in zip(inputs, others, strict=True):
+        if not (one.digest and other.digest and agree(one.digest, other.digest, INPUTS)):
+            return "its inputs are not the original's"
+    outputs, others = ([each for each in records if each.role == "output"] for records in (ours, theirs))
+    reason = _other_shapes(outputs, others, "output")
+    for one, other in () if reason else zip(outputs, others, strict=True):
+        seen.error = max(seen.error, _distance(reference, one, candidate, other))
+    if not reason and not seen.error <= TOLERANCE:
+        reason = f"the outputs are {seen.error:.1e} apart"
+    seen.wrong = seen.wrong or reason
+    return reason
+
+
+def _other_shapes(ours: list[Record], theirs: list[Record], role: str) -> str:
+    if len(ours) != len(theirs):
+        return f"{len(ours)} and {len(theirs)} {role}s"
+    for one, other in zip(ours, theirs, strict=True):
+        if tuple(one.shape) != tuple(other.shape):
+            return f"an {role} has another shape: {list(one.shape)} and {list(other.shape)}"
+    return ""
 
 
 def _distance(reference: Capture, one: Record, candidate: Capture, other: Record) -> float:
-    """The relative L2 distance of two outputs.
+    """The relative distance of two outputs.
 
     0 for equal ones, infinite where one has other NaN or infinities.
     """
-    first, second = widen(reference.value(one)), widen(candidate.value(other))
+    return values_apart(widen(reference.value(one)), widen(candidate.value(other)))
+
+
+def values_apart(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any]) -> float:
+    """The relative L2 distance of two arrays of one shape, among those elements that are not huge.
+
+    Huge ones (a mask's fill) are held against themselves, so that they hide nothing. Whole numbers that differ are never near.
+
+    >>> values_apart(np.array([1.0, 2.0, -1e9]), np.array([5.0, -7.0, -1e9])) > 1
+    True
+    >>> values_apart(np.array([1.0, 1e-17]), np.array([1.0, 3e-17])) < 1e-16
+    True
+    """
     if np.array_equal(first, second, equal_nan=first.dtype.kind in "fc"):
         return 0.0
-    size = float(np.linalg.norm(first.astype(np.complex128)))
-    far = float(np.linalg.norm(first.astype(np.complex128) - second))
-    return far / size if size and np.isfinite(far) else float("inf")
+    differs = np.not_equal(first, second)
+    share = math.sqrt(float(np.mean(differs))) if first.dtype.kind in "biu" else 0.0
+    one, other = _reals(first), _reals(second)
+    same = (one == other) | (np.isnan(one) & np.isnan(other))
+    sizes = np.maximum(np.abs(one), np.abs(other))
+    finite = np.isfinite(one) & np.isfinite(other)
+    if not (same | finite).all():
+        return float("inf")
+    huge = finite & (sizes >= _least_huge(sizes[finite]))
+    apart = [_relative(one[part], other[part], sizes[part]) for part in (finite & ~huge, huge)]
+    return max(share, *apart)
+
+
+def _reals(values: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Numbers in float64, in one row; of complex ones both parts."""
+    if values.dtype.kind == "c":
+        whole = values.ravel().astype(np.complex128)
+        return np.concatenate([whole.real, whole.imag])
+    return values.ravel().astype(np.float64)
+
+
+def _least_huge(sizes: np.ndarray[Any, np.dtype[np.float64]]) -> float:
+    """The size from which elements are huge beside the others; infinite where none are.
+
+    They are at least 2**HUGE, and 2**HUGE times the median, or above all others by a gap of that factor.
+    """
+    exponents = np.frexp(sizes[sizes > 0])[1].astype(np.int64)
+    if not exponents.size:
+        return math.inf
+    lowest = int(exponents.min())
+    numbers = np.bincount(exponents - lowest)
+    known = np.flatnonzero(numbers) + lowest
+    above = [int(high) for low, high in pairwise(known) if high - low > HUGE and high > HUGE]
+    limit = above[0] if above else math.inf
+    ordinary = numbers[: int(min(limit - lowest, len(numbers)))]
+    median = lowest + int(np.searchsorted(np.cumsum(ordinary), ordinary.sum() / 2))
+    limit = min(limit, max(median, 0) + HUGE + 1)
+    return math.ldexp(1.0, int(limit) - 1) if limit <= sys.float_info.max_exp else math.inf
+
+
+def _relative(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], sizes: np.ndarray[Any, Any]) -> float:
+    """The L2 distance of finite numbers by the norm of the larger ones; scaled, so that nothing overflows."""
+    most = float(sizes.max(initial=0.0))
+    if not most:
+        return 0.0
+    far = np.linalg.norm(one / most - other / most)
+    return float(far / np.linalg.norm(sizes / most))
 
 
 def as_json(proven: Proven) -> str:

@@ -86,6 +86,7 @@ class Evidence:
             known.calls += seen.calls
             known.error = max(known.error, seen.error)
             known.reason = known.reason or seen.reason
+            known.wrong = known.wrong or seen.wrong
         for lines, into in ((answer.passed, self.passed), (answer.built, self.built)):
             for module, numbers in lines.items():
                 into.setdefault(self.modules[module], set()).update(self._of_classes(module, numbers))
@@ -115,8 +116,13 @@ class Evidence:
         return made.depth > 0 and seen is not None and not seen.reason
 
     def seen(self, key: str) -> Seen | None:
-        """What is known of a definition: of its own calls, or else of those within models."""
+        """What is known of a definition: of its own calls, or else of those within models.
+
+        A layer that was shown wrong within a model is not proven, however many calls of its own were right.
+        """
         own, inner = self.own.get(key), self.inner.get(key)
+        if own is not None and inner is not None and inner.wrong and not own.reason:
+            return replace(own, reason=inner.wrong, calls=max(own.calls, inner.calls), error=max(own.error, inner.error))
         if own is None or (not own.calls and not own.reason):
             if inner is not None:
                 return inner
