@@ -35,6 +35,7 @@ SESSION = SimpleNamespace(
     adapter=SimpleNamespace(
         is_tensor=lambda value: isinstance(value, np.ndarray) and value.dtype.kind == "f",
         to_array=typed,
+        modules=lambda value: [("", value)],
         is_model=lambda value: any(each.__name__ == "Model" for each in type(value).__mro__),
         state=lambda _: [SimpleNamespace(tensor=np.ones((2, 2)), name="weight", role="parameter", shared=None)],
     )

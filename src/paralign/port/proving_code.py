@@ -26,7 +26,9 @@ from paralign.port.proving import (
     proof_of,
     result_apart,
 )
+from paralign.port.told_results import told_apart
 from paralign.worker.protocol import Again
+from paralign.worker.result_figures import figures_agree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
     from paralign.port.ledger import Ledger
     from paralign.port.line_facts import Proof
     from paralign.worker.protocol import AgainCall, Definition, EntryCall, EntryTold, MadeObject
+
+#: said of a call that cannot be made as the entry made it
+MORE = "it depends on more than its arguments: called by itself, the original gives something else than within the entry"
 
 #: said of a call that shows nothing
 SILENT = "it gives nothing back and changes nothing that can be compared"
@@ -107,13 +112,17 @@ class Evidence:
         found = [each for each in self.told.objects if each.model and each.called]
         for each in found:
             if each.problem:
-                self._seen(each.class_).closed = f"its inputs cannot be recorded: {each.problem}"
+                seen = self._seen(each.class_)
+                seen.closed = f"its inputs cannot be recorded: {each.problem}"
+                if not all(_is_forward(call) for call in self.told.calls if call.object_ == each.number):
+                    seen.reason = seen.reason or seen.closed
         return sorted((each for each in found if not each.problem), key=lambda one: (one.depth, one.number))
 
     def is_held(self, made: MadeObject) -> bool:
-        """Whether the layers of a model's class have been compared within another, and were right."""
+        """Whether the layers of a model's class have been compared within another, were right, and nothing else of it was called."""
         seen = self.inner.get(made.class_)
-        return made.depth > 0 and seen is not None and not seen.reason
+        forward = all(_is_forward(call) for call in self.told.calls if call.object_ == made.number)
+        return forward and made.depth > 0 and seen is not None and not seen.reason
 
     def seen(self, key: str) -> Seen | None:
         """What is known of a definition: of its own calls, or else of those within models.
@@ -139,6 +148,7 @@ class Evidence:
             reason = SILENT
         else:
             reason = result_apart(call, other, reference, candidate, found) if call.silent == other.silent else OTHER
+            reason = reason or _beside(due, call, other)
         if not reason and found.error > TOLERANCE:
             reason = f"the outputs are {found.error:.1e} apart"
         self._note(due, reason, error=found.error)
@@ -148,7 +158,7 @@ class Evidence:
     def _note(self, call: EntryCall, reason: str, *, error: float = 0.0, again: bool = True) -> None:
         for key in self._keys(call):
             seen = self._seen(key)
-            if not again and call.object_ and self.told.objects[call.object_ - 1].model:
+            if not again and _is_forward(call) and call.object_ and self.told.objects[call.object_ - 1].model:
                 seen.closed = seen.closed or reason  # layers of its class may be compared within another model
                 continue
             seen.calls += int(again)
@@ -166,6 +176,20 @@ class Evidence:
 
     def _seen(self, key: str) -> Seen:
         return self.own.setdefault(key, Seen())
+
+
+def _is_forward(call: EntryCall) -> bool:
+    """Whether a call is one that a model's call makes: those alone are seen within another model."""
+    return call.name.rpartition(".")[2] == "forward"
+
+
+def _beside(due: EntryCall, call: AgainCall, other: AgainCall) -> str:
+    """Why a call with the same results is not shown right all the same; '' where it is."""
+    if call.given and other.given and told_apart(call.given, other.given) > TOLERANCE:
+        return "it leaves its arguments otherwise"
+    if call.hidden or other.hidden:
+        return call.hidden or f"in the port, {other.hidden}"
+    return "" if figures_agree(due.gave, call.gave) else MORE
 
 
 def judge(evidence: Evidence, ledger: Ledger, sources: Mapping[str, str], package: str, entry: str) -> Proven:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections import deque
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from paralign.adapters.base import Defaulting
 from paralign.adapters.finding import load
@@ -15,15 +14,19 @@ from paralign.capture import Capture
 from paralign.capture.digest import moments
 from paralign.errors import message_of, one_line
 from paralign.worker.forward import ModuleRecorder
-from paralign.worker.own_functions import SAID, note_result
+from paralign.worker.own_functions import SAID
 from paralign.worker.plain_values import NotPlain, rebuilt, recorded, tensors_of
 from paralign.worker.protocol import Again, AgainCall, AgainTold, Entry
 from paralign.worker.ran_lines import RanLines
+from paralign.worker.result_figures import attributes_of, figures
 from paralign.worker.session import DOUBLE, Session
 
 if TYPE_CHECKING:
     from paralign.capture import CaptureWriter
     from paralign.worker.protocol import EntryCall, EntryTold, MadeObject
+
+#: attributes of layers that hold its parts, or that the framework notes in them
+_OF_LAYERS = {"_buffers", "_parameters", "_modules", "_sub_layers", "_built", "training"}
 
 
 def build(path: str, number: int, framework: str, *, stated: bool) -> Any:
@@ -36,7 +39,7 @@ def build(path: str, number: int, framework: str, *, stated: bool) -> Any:
         stated: whether it is given the recorded state.
     """
     capture = Capture.open(path)
-    made = _Objects(load(framework), capture, double=False)  # the model is cast as a whole, later
+    made = _Objects(load(framework), capture, set(), double=False)  # the model is cast as a whole, later
     model = made.get(number)
     if stated:
         records = capture.select(name=f"state#{number}", run=DOUBLE)
@@ -51,7 +54,7 @@ def again(session: Session, writer: "CaptureWriter", options: Again, values: "Di
         session.adapter.train(session.model, "eval")
     if isinstance(session.adapter, Defaulting):
         session.adapter.set_default(DOUBLE)
-    objects = _Objects(session.adapter, values["entry"])
+    objects = _Objects(session.adapter, values["entry"], {each.key for each in options.definitions if each.kind in ("function", "class")})
     told = Entry.answer(values["entry"])
     due = [each for each in told.calls if _is_due(each, told, options)]
     modules = sorted({each.module for each in options.definitions})
@@ -84,10 +87,12 @@ class _Objects:
     """The source's functions, classes and objects on this side.
 
     Objects are made when they are first asked for.
+
+    ``names``: ``module:name`` of the functions and classes that both sides have.
     """
 
-    def __init__(self, adapter: Any, calls: Capture, *, double: bool = True) -> None:
-        self.adapter, self._calls, self._double = adapter, calls, double
+    def __init__(self, adapter: Any, calls: Capture, names: Set[str], *, double: bool = True) -> None:
+        self.adapter, self._calls, self._names, self._double = adapter, calls, names, double
         self._told = Entry.answer(calls)
         self._made: Dict[int, Any] = {}
         self.model: "Optional[tuple[int, Any]]" = None
@@ -116,12 +121,30 @@ class _Objects:
         return named(shape["named"]) if "named" in shape else self.get(shape["object"])
 
     def told(self, value: Any) -> Optional[Dict[str, Any]]:
-        """An object that was made here as JSON; of a function or class, where it stands."""
+        """An object that was made here as JSON; of a function or class of the source's top level, where it stands.
+
+        Closures and functions of other packages have no name that says what they compute.
+        """
         for number, each in self._made.items():
             if each is value:
                 return {"object": number}
-        place, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
-        return {"named": f"{place}:{name}"} if isinstance(place, str) and isinstance(name, str) and callable(value) else None
+        if type(value).__name__ in ("dtype", "DataType"):
+            return {"plain": str(value).rpartition(".")[2], "kind": "dtype"}
+        key = f"{getattr(value, '__module__', None)}:{getattr(value, '__qualname__', None)}"
+        if key not in self._names or not callable(value):
+            return None
+        try:
+            return {"named": key} if named(key) is value else None
+        except AttributeError:  # it is called so, and stands nowhere
+            return None
+
+    def within(self, value: Any) -> Dict[str, Any]:
+        """The objects within arguments, by their numbers."""
+        if isinstance(value, dict):
+            return {number: each for inner in value.values() for number, each in self.within(inner).items()}
+        if type(value) in (list, tuple):
+            return {number: each for inner in value for number, each in self.within(inner).items()}
+        return {str(number): each for number, each in self._made.items() if each is value}
 
 
 def named(key: str) -> Any:
@@ -144,6 +167,7 @@ class _Call:
     def __init__(self, session: Session, writer: "CaptureWriter", objects: _Objects, options: Again) -> None:
         self._session, self._writer, self._objects = session, writer, objects
         self._definitions = {each.key: each for each in options.definitions}
+        self._modules = {each.module for each in options.definitions}
         self._is_model = bool(options.object_)
 
     def made(self, due: "EntryCall") -> AgainCall:
@@ -154,7 +178,9 @@ class _Call:
             if due.name.endswith(".__init__"):
                 with self._watched(call):
                     owner = self._objects.get(due.object_)
-                self._note(call, {"state": self._state(owner)}, [], silent=False)
+                state = self._state(owner, call)
+                self._note(call, {"state": state}, silent=not state and not call.hidden)
+                call.gave = figures(self._session.adapter, {"state": attributes_of(owner)})
             else:
                 self._call(call, due)
         except NotPlain as problem:
@@ -166,18 +192,57 @@ class _Call:
 
     def _call(self, call: AgainCall, due: "EntryCall") -> None:
         given = self._objects.given(due.arguments, f"{due.name}#{due.number}")
-        changed = _tensors(self._session, given)
         with self._watched(call):
             owner = self._objects.get(due.object_) if due.object_ and not self._is_model else None
-            before = self._seen([self._state(owner), changed])
+            others = self._objects.within(given)
+            looked_at, model = self._looked_at(given, owner, others), self._of_model()
             value = self._function(due)(*given["positional"], **given["named"])
-        state = self._state(owner)
-        silent = value is None and self._seen([state, changed]) == before
-        self._note(call, value if owner is None else {"result": value, "state": state}, changed, silent=silent)
+        changed = {name: each for name, (each, seen) in self._of_model().items() if name not in model or model[name][1] != seen}
+        silent = value is None and not changed and self._looked_at(given, owner, others) == looked_at
+        parts: Dict[str, Any] = {"changed": changed} if changed else {}
+        if others:
+            parts["objects"] = {number: self._state(each, call) for number, each in others.items()}
+        if owner is not None:
+            parts["state"] = self._state(owner, call)
+        self._note(call, {"result": value, **parts} if parts else value, silent=silent, given=given)
+        call.gave = figures(self._session.adapter, {"result": value, "state": attributes_of(owner)})
 
-    def _note(self, call: AgainCall, value: Any, changed: List[Any], *, silent: bool) -> None:
+    def _note(self, call: AgainCall, value: Any, *, silent: bool, given: Any = None) -> None:
         call.silent = silent
-        note_result(self._session, self._writer, call, value, changed, self._objects.told)
+        name, tensors = f"{call.name}#{call.number}", []  # type: str, List[Any]
+        try:
+            call.result = recorded(self._session, self._writer, value, name, "output", tensors, self._objects.told)
+        except NotPlain as problem:
+            call.problem = f"it gives back {problem}"
+            return
+        try:
+            call.given = recorded(self._session, self._writer, given, name, "output", tensors, self._objects.told)
+        except NotPlain as problem:
+            call.hidden = call.hidden or f"its arguments hold {problem} after it, which is not compared"
+
+    def _looked_at(self, given: Any, owner: Any, others: Dict[str, Any]) -> List[str]:
+        """Arguments and objects as texts; what cannot be compared is left out."""
+        found = []
+        for each in (given, self._state(owner), *(self._state(each) for each in others.values())):
+            with suppress(NotPlain):
+                found.append(self._seen(each))
+        return found
+
+    def _of_model(self) -> Dict[str, Tuple[Any, str]]:
+        """Buffers and plain attributes of a model's layers by name, and each as a text."""
+        if not self._is_model or self._objects.model is None:
+            return {}
+        model, adapter = self._objects.model[1], self._session.adapter
+        found = {each.name: each.tensor for each in adapter.state(model) if each.role == "buffer" and each.shared is None}
+        for path, layer in adapter.modules(model):
+            if type(layer).__module__ in self._modules:  # the frameworks' own layers note other things in themselves
+                own = {name: each for name, each in vars(layer).items() if name not in _OF_LAYERS}
+                found.update({f"{path}.{name}" if path else name: each for name, each in own.items()})
+        known = {}
+        for name, each in found.items():
+            with suppress(NotPlain):
+                known[name] = each, self._seen(each)
+        return known
 
     def _function(self, due: "EntryCall") -> Any:
         method = due.name.rpartition(".")[2]
@@ -186,14 +251,28 @@ class _Call:
         owner = self._objects.get(due.object_)
         return owner if self._is_model and method == "forward" else getattr(owner, method)
 
-    def _state(self, owner: Any) -> Dict[str, Any]:
-        """The attributes of an object that can be compared."""
-        found = {}
-        for name, each in sorted(getattr(owner, "__dict__", {}).items()):
-            with suppress(NotPlain):
-                self._seen(each)
+    def _state(self, owner: Any, call: Optional[AgainCall] = None) -> Dict[str, Any]:
+        """The attributes of an object that can be compared; tells the call of one that cannot."""
+        found, hidden = {}, ""
+        if isinstance(owner, (dict, list, set, frozenset, tuple, deque)):
+            hidden = "its object holds values that are no attributes, which are not compared"
+        for name, each in attributes_of(owner).items():
+            problem = self._problem_of(each)
+            if not problem:
                 found[name] = each
+            elif not hidden:
+                hidden = f"the attribute {name!r} of its object is {problem}, which is not compared"
+        if call is not None:
+            call.hidden = call.hidden or hidden
         return found
+
+    def _problem_of(self, value: Any) -> str:
+        """What a value is that cannot be compared; '' of one that can."""
+        try:
+            self._seen(value)
+        except NotPlain as problem:
+            return str(problem)
+        return ""
 
     def _seen(self, value: Any) -> str:
         """A value as one text, its tensors by their digests.
@@ -232,17 +311,6 @@ class _Digests:
     def add(self, _: str, value: Any, **__: Any) -> None:
         """Note a record."""
         self.found.append(moments(value))
-
-
-def _tensors(session: Session, value: Any) -> List[Any]:
-    """The tensors and arrays within arguments, which a call may have changed."""
-    if session.adapter.is_tensor(value) or type(value) is np.ndarray:
-        return [value]
-    if isinstance(value, dict):
-        return [each for inner in value.values() for each in _tensors(session, inner)]
-    if type(value) in (list, tuple):
-        return [each for inner in value for each in _tensors(session, inner)]
-    return []
 
 
 __all__ = ["again", "build", "named"]

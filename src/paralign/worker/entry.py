@@ -1,7 +1,7 @@
 """An entry of the user's program, run once while calls of its definitions are recorded.
 
 Recorded are the arguments of functions, how objects of the source's classes were made, what their methods were given, and the state of
-models when they are first called. What they give back is not: both sides make the calls again (``again.py``).
+models when they are first called. Both sides make the calls again (``again.py``); of what they gave back here are kept a few figures alone.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
-from paralign.errors import UsageError, did_you_mean, quoted
-from paralign.worker.own_functions import arguments_of
+from paralign.errors import UsageError, did_you_mean, message_of, one_line, quoted
+from paralign.worker.own_functions import SAID, arguments_of
 from paralign.worker.plain_values import NotPlain, recorded
 from paralign.worker.protocol import Definition, Entry, EntryCall, EntryTold, MadeObject
+from paralign.worker.result_figures import attributes_of, figures
 from paralign.worker.session import DOUBLE, NATIVE, Session
 
 if TYPE_CHECKING:
@@ -145,14 +146,18 @@ class _Recorder:
         self._busy: "Counter[int]" = Counter()
         self._models = 0
         self._open: Dict[int, Tuple[int, bool]] = {}
+        self._awaited: Dict[int, Tuple[EntryCall, Any]] = {}
+        self._states: Dict[int, str] = {}
         self._room = ROOM
         self._at_work = False
 
-    def event(self, frame: "FrameType", event: str, _: Any) -> None:
+    def event(self, frame: "FrameType", event: str, value: Any) -> None:
         """What ``sys.setprofile`` calls."""
         if self._at_work:
             return
         if event == "return":
+            if id(frame) in self._awaited:
+                self._returned(*self._awaited.pop(id(frame)), value)
             if id(frame) in self._open:
                 self._leave(*self._open.pop(id(frame)))
             return
@@ -164,6 +169,9 @@ class _Recorder:
         self._at_work = True  # what recording calls is none of the program's
         try:
             self._called(frame, definition)
+        except Exception as error:  # noqa: BLE001 - it is none of the program's
+            if definition is not None:
+                self.told.hidden.setdefault(definition.key, f"a call of it cannot be recorded: {_said(error)}")
         finally:
             self._at_work = False
 
@@ -185,7 +193,9 @@ class _Recorder:
             given = arguments_of(frame)
             if definition.kind == "classmethod":
                 given["positional"] = given["positional"][1:]
-            self._note(definition, given, 0)
+            call = self._note(definition, given, 0)
+            if call is not None:
+                self._awaited[id(frame)] = call, None
 
     def _reach(self, definition: Definition) -> None:
         for key in (definition.key, definition.key.rpartition(".")[0] if "." in definition.name else ""):
@@ -208,6 +218,8 @@ class _Recorder:
         self._objects.pop(id(made), None)  # an earlier object of this number has ended
         if self._made[definition.key] < self._most:
             self._keep(made, definition, given)
+            if self.told.calls and self.told.calls[-1].object_ == len(self.told.objects):
+                self._awaited[id(frame)] = self.told.calls[-1], made
 
     def _keep(self, made: Any, definition: Definition, given: Dict[str, Any]) -> MadeObject:
         self._made[definition.key] += 1
@@ -240,7 +252,9 @@ class _Recorder:
             known.called, known.depth = True, self._models - int(model)
             if model and not known.problem:
                 self._note_state(owner, known)
-        self._note(definition, given, known.number)
+        call = self._note(definition, given, known.number)
+        if call is not None and (not model or self._is_as_noted(owner, known)):
+            self._awaited[id(frame)] = call, None if model else owner
 
     def _known(self, owner: Any, definition: Definition) -> Optional[MadeObject]:
         """The object whose method is called; None of one that is not recorded."""
@@ -259,23 +273,36 @@ class _Recorder:
         return None
 
     def _note_state(self, model: Any, known: MadeObject) -> None:
-        entries = [each for each in self._session.adapter.state(model) if each.shared is None]
         try:
+            entries = [each for each in self._session.adapter.state(model) if each.shared is None]
             self._take_room([each.tensor for each in entries])
+            for each in entries:
+                value = self._session.adapter.to_array(each.tensor)
+                self._writer.add(f"state#{known.number}", value, role=each.role, leaf=each.name, run=DOUBLE)
+            self._writer.flush()
         except NotPlain as problem:
             known.problem = str(problem)
-            return
-        for each in entries:
-            value = self._session.adapter.to_array(each.tensor)
-            self._writer.add(f"state#{known.number}", value, role=each.role, leaf=each.name, run=DOUBLE)
-        self._writer.flush()
+        except Exception as error:  # noqa: BLE001 - lazy and quantised weights; it is none of the program's
+            known.problem = f"its weights cannot be recorded: {_said(error)}"
+        else:
+            self._states[known.number] = self._state_figures(model)
+
+    def _state_figures(self, model: Any) -> str:
+        return figures(self._session.adapter, [each.tensor for each in self._session.adapter.state(model) if each.shared is None])
+
+    def _is_as_noted(self, model: Any, known: MadeObject) -> bool:
+        """Whether a model is as its calls are made again: in eval mode, with the weights that were noted."""
+        if any(getattr(each, "training", False) for _, each in self._session.adapter.modules(model)):
+            return False
+        return bool(self._states.get(known.number)) and self._states[known.number] == self._state_figures(model)
 
     # -- calls -------------------------------------------------------------------------------------------------------------
 
-    def _note(self, definition: Definition, given: Dict[str, Any], owner: int) -> None:
+    def _note(self, definition: Definition, given: Dict[str, Any], owner: int) -> Optional[EntryCall]:
+        """Note a call; None where it is not made again."""
         number = self._numbers[definition.key] + 1
         if not owner and number > self._most:
-            return
+            return None
         self._numbers[definition.key] = number
         call = EntryCall(definition.key, number, object_=owner)
         self.told.calls.append(call)
@@ -284,14 +311,37 @@ class _Recorder:
             call.arguments = self._recorded(given, f"{call.name}#{number}", tensors)
         except NotPlain as problem:
             call.problem = f"it is given {problem}"
-            return
+            return None
         if any(type(each).__name__ == "Parameter" and len(each.shape) > 1 for each in tensors):
             call.problem = "it is given weights of a model, which may lie in another layout on the other side"
+            return None
+        return call
+
+    def _returned(self, call: EntryCall, owner: Any, value: Any) -> None:
+        """Note figures of what a call gave back, and of its object then."""
+        self._at_work = True
+        try:
+            parts = {"state": attributes_of(owner)} if call.name.endswith(".__init__") else {"result": value, "state": attributes_of(owner)}
+            call.gave = figures(self._session.adapter, parts)
+        except Exception as error:  # noqa: BLE001 - attributes that cannot be read; it is none of the program's
+            self.told.hidden.setdefault(call.name, f"what it gives back cannot be read: {_said(error)}")
+        finally:
+            self._at_work = False
 
     def _recorded(self, given: Dict[str, Any], name: str, tensors: List[Any]) -> str:
-        text = recorded(self._session, self._writer, given, name, "input", tensors, self._named)
-        self._take_room(tensors)
-        self._writer.flush()
+        """Arguments as JSON.
+
+        Raises:
+            NotPlain: a part of them cannot be recorded, whatever the reason.
+        """
+        try:
+            text = recorded(self._session, self._writer, given, name, "input", tensors, self._named)
+            self._take_room(tensors)
+            self._writer.flush()
+        except NotPlain:
+            raise
+        except Exception as error:  # sparse, nested and quantised tensors; it is none of the program's
+            raise NotPlain(f"what cannot be recorded: {_said(error)}") from error
         return text
 
     def _take_room(self, tensors: List[Any]) -> None:
@@ -325,6 +375,11 @@ class _Recorder:
         if not self._busy[owner]:
             del self._busy[owner]
         self._models -= int(model)
+
+
+def _said(error: Exception) -> str:
+    """What an exception says, in a line."""
+    return f"{type(error).__name__}: {one_line(message_of(error))[:SAID]}"
 
 
 def _is_plain(kind: type) -> bool:

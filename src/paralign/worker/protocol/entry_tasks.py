@@ -37,9 +37,13 @@ class Definition:
 
 @dataclass
 class EntryCall(FunctionCall):
-    """A call of a function, or of a method of the object of a number; 0 of none."""
+    """A call of a function, or of a method of the object of a number; 0 of none.
+
+    ``gave``: figures of what it gave back within the entry (``result_figures.py``); '' where they say nothing of a call made again.
+    """
 
     object_: int = 0
+    gave: str = ""
 
 
 @dataclass
@@ -99,11 +103,19 @@ class Entry(Task[EntryTold], task="entry"):
 class AgainCall(FunctionCall):
     """A call made again.
 
-    ``lines``: those of its own definition that it ran. ``silent``: it gave nothing back, and changed nothing that can be compared.
+    Args:
+        lines: those of its own definition that it ran.
+        silent: it gave nothing back, and changed nothing that can be compared.
+        given: its arguments after it, and the objects among them, as JSON.
+        hidden: what of its object or arguments cannot be compared.
+        gave: figures of what it gave back.
     """
 
     lines: List[int] = field(default_factory=list)
     silent: bool = False
+    given: str = ""
+    hidden: str = ""
+    gave: str = ""
 
 
 @dataclass
