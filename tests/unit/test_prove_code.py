@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 import textwrap
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from paralign.api.code_proof import Conversion, prove_code
+from paralign.capture import Capture
 from paralign.cli import main
 from paralign.dtypes import typed
 from paralign.errors import UsageError
@@ -21,10 +24,14 @@ from paralign.port.line_facts import Fact, LineFact, Proof
 from paralign.port.proving import TOLERANCE, Proven, Seen, forget_proof, values_apart
 from paralign.port.proving_code import Evidence, code_of, entry_proofs
 from paralign.port.told_results import told_apart
+from paralign.worker import again as again_module
 from paralign.worker import plain_values
+from paralign.worker.again import again
 from paralign.worker.entry import entry
 from paralign.worker.plain_values import NotPlain, rebuilt, recorded
-from paralign.worker.protocol import Entry, EntryCall, EntryTold, MadeObject
+from paralign.worker.protocol import Again, Entry, EntryCall, EntryTold, MadeObject
+from paralign.worker.result_figures import figures, figures_agree
+from paralign.worker.session import Session
 
 
 class Model:
@@ -305,6 +312,317 @@ def test_a_proof_of_other_code_does_not_stay(tmp_path):
         forget_proof(path)
     assert not proof.exists()
     assert other.exists()
+
+
+# -- calls made again, without processes of their own -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def held(tmp_path, monkeypatch):
+    """Run ``run()`` of a text, make its calls again with it and with a changed one; gives the reason of each definition."""
+    name = f"again_{abs(hash(str(tmp_path)))}"
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    path = tmp_path / f"{name}.py"
+
+    def side(which, text, framework, options, values, build=None):
+        sys.modules.pop(name, None)
+        path.write_text(text)
+        importlib.invalidate_caches()
+        session = Session(which, {} if build is None else {"build_model": build}, framework)
+        to = tmp_path / f"{which}-{options.task}-{getattr(options, 'object_', '')}"
+        with session.capture(str(to), options.task, {}) as writer:
+            act = entry if options.task == "entry" else again
+            answer = act(session, writer, options, values)
+        capture = Capture.open(to)
+        capture.answer = answer
+        return capture
+
+    def reasons(text, change=("", ""), framework="numpy"):
+        text = textwrap.dedent(text)
+        defined = recorded_definitions({path.name: text}, tmp_path)
+        told = side("reference", text, framework, Entry("function", f"{name}:run", defined), {})
+        evidence = Evidence(Entry.answer(told), {name: path.name}, defined)
+        for number in [0, *[each.number for each in evidence.models() if not evidence.is_held(each)]]:
+            build = partial(again_module.build, str(told.path), number, framework, stated=True) if number else None
+            order = Again(number, definitions=defined)
+            pair = (side("reference", text, framework, order, {"entry": told}, build),)
+            pair += (side("candidate", text.replace(*change), framework, order, {"entry": told}, build),)
+            evidence.take(*pair, number)
+        known = {each.name: evidence.seen(each.key) for each in defined if "." not in each.name}
+        return {key: None if seen is None else seen.reason for key, seen in known.items()}
+
+    yield reasons
+    sys.modules.pop(name, None)
+
+
+PLAIN = """
+import numpy as np
+from collections import OrderedDict, deque
+
+SCALE = 1.0
+
+
+def named(x):
+    return x * 2
+
+
+def gives_named(x):
+    return named
+
+
+def closed(x):
+    def inner(y):
+        return x + y
+    return inner
+
+
+def lambda_of(x):
+    return lambda y: y * x
+
+
+def written(into, x):
+    into["sum"] = float(x.sum())
+
+
+def appended(items, x):
+    items.append(x * 3)
+    return len(items)
+
+
+def scaled(x):
+    return x * SCALE
+
+
+def updated(meter, x):
+    meter.total = meter.total + x * 5
+
+
+class Empty:
+    def __init__(self, x):
+        x + 1
+
+
+class Ordered:
+    def __init__(self, x):
+        self.x, self.order = x, OrderedDict(a=x)
+
+
+class Queue:
+    def __init__(self, x):
+        self.x, self.items = x, deque([x])
+
+
+class Slots:
+    __slots__ = ("x",)
+
+    def __init__(self, x):
+        self.x = x * 7
+
+
+class Meter:
+    def __init__(self):
+        self.total, self.by = 0.0, 1.0
+
+    def mean(self, x):
+        return x * self.by
+
+
+class Right:
+    def __init__(self):
+        self.total = 0.0
+
+    def add(self, x):
+        self.total = self.total + x
+
+
+def run():
+    global SCALE
+    x = np.array([1.0, 2.0, 4.0])
+    SCALE = 3.0
+    gives_named(x), closed(x), lambda_of(x), written({}, x), appended([1.0], x), scaled(x)
+    Empty(x), Ordered(x), Queue(x), Slots(x)
+    meter = Meter()
+    updated(meter, x)
+    other = Meter()
+    other.by = 9.0
+    other.mean(x)
+    right = Right()
+    right.add(x)
+"""
+
+
+def test_what_was_not_compared_is_not_proven(held):
+    reasons = held(PLAIN)
+    assert [name for name, reason in reasons.items() if reason == ""] == ["gives_named", "written", "appended", "updated", "Slots", "Right"]
+    said = {
+        "closed": "gives back a function",
+        "lambda_of": "gives back a function",
+        "scaled": "depends on more than its arguments",
+        "Empty": "gives nothing back",
+        "Ordered": "the attribute 'order' of its object is a OrderedDict",
+        "Queue": "the attribute 'items' of its object is a deque",
+        "Meter": "depends on more than its arguments",
+    }
+    for name, part in said.items():
+        assert part in reasons[name], (name, reasons)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "name"),
+    [
+        ('into["sum"] = float(x.sum())', 'into["sum"] = float(x.sum()) + 1', "written"),
+        ('into["sum"] = float(x.sum())', "pass", "written"),
+        ("items.append(x * 3)", "items.append(x * 4)", "appended"),
+        ("meter.total + x * 5", "meter.total + x * 6", "updated"),
+        ("self.x = x * 7", "self.x = x * 8", "Slots"),
+        ("    return named\n", "    return Meter\n", "gives_named"),
+    ],
+)
+def test_what_a_call_changes_is_compared(held, one, other, name):
+    assert held(PLAIN, (one, other))[name]
+
+
+MODELS = """
+import torch
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.fc(x)
+
+    def penalty(self, by):
+        return by * 2
+
+
+class Counting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(()))
+        self.last = 0
+
+    def forward(self, x):
+        self.seen.add_(1)
+        self.last = self.last + 1
+        return x * 2
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block = Block()
+
+    def forward(self, x):
+        return self.block(x)
+
+
+class Dropping(nn.Module):
+    def forward(self, x):
+        return nn.functional.dropout(x, 0.5, self.training)
+
+
+def sparse(x):
+    return 1
+
+
+def quantised(x):
+    return 1
+
+
+def run():
+    net, x = Net().eval(), torch.ones(2, 3)
+    net(x)
+    net.block.penalty(x)
+    Counting().eval()(x)
+    Dropping().train()(x)
+    sparse(torch.eye(3).to_sparse())
+    quantised(torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]))
+    lazy = Lazy()
+    lazy(x)
+
+
+class Lazy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.LazyLinear(3)
+
+    def forward(self, x):
+        return self.fc(x)
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("one", "other", "wrong"),
+    [
+        ("", "", set()),
+        ("return by * 2", "return by * 3", {"Block"}),
+        ("self.seen.add_(1)", "self.seen.add_(2)", {"Counting"}),
+        ("self.last + 1", "self.last + 2", {"Counting"}),
+        ("        self.last = self.last + 1\n", "", {"Counting"}),
+    ],
+)
+def test_calls_of_models_are_compared_as_a_whole(held, one, other, wrong):
+    pytest.importorskip("torch")
+    reasons = held(MODELS, (one, other), "torch")
+    assert {name for name in ("Net", "Block", "Counting", "Dropping") if reasons[name]} == wrong, reasons
+    assert "cannot be recorded" in reasons["sparse"]
+    assert "cannot be recorded" in reasons["quantised"]
+    assert "cannot be recorded" in reasons["Lazy"]
+
+
+def test_figures_agree_within_the_precision_of_the_entry():
+    adapter = SESSION.adapter
+    x = np.linspace(-3.0, 5.0, 1000)
+    one = figures(adapter, {"loss": 0.5, "parts": [x, (1, True)]})
+    for other in (x.astype(np.float32).astype(np.float64), x + 1e-8):
+        assert figures_agree(one, figures(adapter, {"loss": 0.5001, "parts": [other, (1, True)]}))
+    for loss, other in ((0.6, x), (0.5, x[::-1].copy()), (0.5, -x), (0.5, x[1:]), (0.5, np.where(x > 4, np.nan, x))):
+        assert not figures_agree(one, figures(adapter, {"loss": loss, "parts": [other, (1, True)]}))
+    assert figures_agree("", one), "where nothing is known nothing is said"
+
+
+def test_a_forced_conversion_that_is_refused_leaves_the_proof(tmp_path):
+    source, out = tmp_path / "src", tmp_path / "out"
+    source.mkdir()
+    (source / "net.py").write_text("import torch\n")
+    (out / "net.py").mkdir(parents=True)
+    proof = out / "proof.json"
+    proof.write_text('{"tolerance": 1e-8, "proofs": [], "lines": []}')
+    words = ["convert", "code", str(source), str(out), "--force"]
+    assert main(words) == 2, "a folder stands where a file shall be written"
+    assert proof.exists()
+    (out / "net.py").rmdir()
+    assert main(words) == 0
+    assert not proof.exists()
+
+
+def test_a_script_of_the_source_has_its_work_guarded(tmp_path):
+    source = tmp_path / "src"
+    source.mkdir()
+    (source / "net.py").write_text("def run():\n    pass\n")
+    head = "import sys\nfrom net import run\n\nsys.path.append('.')\n\n\ndef main():\n    run()\n\n\n"
+    for text in (
+        "main()\n",
+        "run()\n",
+        "x = main()\n",
+        "for each in range(3):\n    print(each)\n",
+        "try:\n    main()\nfinally:\n    pass\n",
+    ):
+        (source / "train.py").write_text(head + text)
+        with pytest.raises(UsageError, match="does its work at its top level") as raised:
+            entry_of("train.py", source)
+        assert "train.py:11" in str(raised.value)
+        assert "__main__" in str(raised.value)
+    (tmp_path / "outside.py").write_text(head + "main()\n")
+    assert entry_of(str(tmp_path / "outside.py"), source).kind == "script", "nothing imports it"
+    (source / "train.py").write_text(head + "if __name__ == '__main__':\n    main()\n")
+    assert entry_of("train.py", source).kind == "script"
 
 
 # -- judgement ----------------------------------------------------------------------------------------------------------------------

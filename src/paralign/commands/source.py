@@ -75,11 +75,14 @@ def _run(options: argparse.Namespace) -> int:
     proof = proof_file(options.source, options.destination)
     if entry is not None:
         check_free(proof, force=options.force)
-    if options.force:
-        forget_proof(proof)
+
+    def forget() -> None:
+        if options.force:
+            forget_proof(proof)
+
     with Progress() as progress:
         progress.step("converting")
-        ledger = convert_code(options.source, options.destination, options.python, force=options.force)
+        ledger = convert_code(options.source, options.destination, options.python, force=options.force, before_writing=forget)
     if not options.json:
         for line in ledger.lines():
             print(one_line(line))

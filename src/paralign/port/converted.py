@@ -9,6 +9,7 @@ import ast
 import re
 import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from paralign.catalogue.parameters import Table, stored
 from paralign.errors import ParalignError, UsageError, one_line, unwritten
@@ -21,13 +22,23 @@ from paralign.port.observing import Observed, Observer
 from paralign.port.scanning import Program, ask
 from paralign.port.texts import decoded, find
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 #: the ledger's name beside what was converted
 LEDGER = "ledger.json"
 
 _CODING = re.compile(r"^(?P<head>[ \t\f]*#.*?coding[:=][ \t]*)(?P<name>[-\w.]+)")
 
 
-def convert_code(source: str | Path, destination: str | Path, python: str | None = None, *, force: bool = False) -> Ledger:
+def convert_code(
+    source: str | Path,
+    destination: str | Path,
+    python: str | None = None,
+    *,
+    force: bool = False,
+    before_writing: Callable[[], None] = lambda: None,
+) -> Ledger:
     """Turn PyTorch source into Paddle source.
 
     Args:
@@ -35,6 +46,7 @@ def convert_code(source: str | Path, destination: str | Path, python: str | None
         destination: the file or folder to write; the ledger lies in the folder as ``ledger.json``, beside a file as ``NAME.ledger.json``.
         python: the interpreter whose Paddle is asked what it offers; without it a stored table is.
         force: replace files that are there. Nothing is removed.
+        before_writing: called once all is checked and converted, just before the first file is written.
 
     Returns:
         What became of every file and every use of PyTorch.
@@ -52,6 +64,7 @@ def convert_code(source: str | Path, destination: str | Path, python: str | None
     ledger = Ledger(stored("torch").version, paddle.version)
     program = Program(files, Observer)
     texts = {path: _converted(path, _shown(path, source), program, paddle, ledger) for path in files}
+    before_writing()
     for path, text in texts.items():
         if text is not None:
             write(targets[path], text, force=force)

@@ -65,6 +65,7 @@ def entry_of(text: str, source: str | Path) -> EntryPoint:
     if text.endswith((".py", ".toml")):
         path = _found(text, source)
         if path.suffix == ".py":
+            _check_guarded(path, source)
             return EntryPoint("script", str(path))
         project = read(path)
         if project.reference.framework not in ("", "torch"):
@@ -77,6 +78,55 @@ def entry_of(text: str, source: str | Path) -> EntryPoint:
     module, _, name = text.partition(":")
     check_module(root_of(source), Model(module, (name,), ""), source, "--entry module:function")
     return EntryPoint("function", text)
+
+
+def _check_guarded(path: Path, source: Path) -> None:
+    """Refuse a script of the source that would do its work again wherever its functions are called again.
+
+    Raises:
+        UsageError: it does more than define at its top level.
+    """
+    if path not in (source.resolve(), *[each.resolve() for each in (source.rglob("*.py") if source.is_dir() else ())]):
+        return
+    line = _first_act(path, root_of(source))
+    if line:
+        raise UsageError(
+            "the script does its work at its top level: each process that calls its functions again would do it again",
+            where=f"{path}:{line}",
+            hint='put it under `if __name__ == "__main__":`',
+        )
+
+
+def _first_act(path: Path, root: Path) -> int:
+    """The line of a script's first loop, or call of the source's own functions, at its top level; 0 where it has none."""
+    try:
+        body = ast.parse(path.read_bytes()).body
+    except (SyntaxError, ValueError, RecursionError):  # running it tells
+        return 0
+    own = {node.name for node in body if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)}
+    for node in body:
+        if isinstance(node, ast.ImportFrom) and not node.level and node.module and _is_within(root, path.parent, node.module):
+            own |= {alias.asname or alias.name for alias in node.names}
+    return next((node.lineno for node in body if _acts(node, own)), 0)
+
+
+def _is_within(root: Path, beside: Path, module: str) -> bool:
+    first = module.partition(".")[0]
+    return any((home / f"{first}.py").is_file() or (home / first / "__init__.py").is_file() for home in (root, beside))
+
+
+def _acts(node: ast.stmt, own: set[str]) -> bool:
+    """Whether a statement of a top level loops, or calls one of these names; what is guarded or only defined does not."""
+    if isinstance(node, ast.For | ast.While):
+        return True
+    if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) or (isinstance(node, ast.If) and _is_guard(node.test)):
+        return False
+    calls = [each.func for each in ast.walk(node) if isinstance(each, ast.Call)]
+    return any(isinstance(each, ast.Name) and each.id in own for each in calls)
+
+
+def _is_guard(test: ast.expr) -> bool:
+    return any(isinstance(each, ast.Name) and each.id == "__name__" for each in ast.walk(test))
 
 
 def _found(text: str, source: Path) -> Path:
