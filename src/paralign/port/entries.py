@@ -81,7 +81,7 @@ def entry_of(text: str, source: str | Path) -> EntryPoint:
 
 
 def _check_guarded(path: Path, source: Path) -> None:
-    """Refuse a script of the source that would do its work again wherever its functions are called again.
+    """Refuse a script of the source that would do its work again in every process.
 
     Raises:
         UsageError: it does more than define at its top level.
@@ -98,7 +98,7 @@ def _check_guarded(path: Path, source: Path) -> None:
 
 
 def _first_act(path: Path, root: Path) -> int:
-    """The line of a script's first loop, or call of the source's own functions, at its top level; 0 where it has none."""
+    """The line of a top level's first loop or call of own functions; 0 of none."""
     try:
         body = ast.parse(path.read_bytes()).body
     except (SyntaxError, ValueError, RecursionError):  # running it tells
@@ -116,7 +116,7 @@ def _is_within(root: Path, beside: Path, module: str) -> bool:
 
 
 def _acts(node: ast.stmt, own: set[str]) -> bool:
-    """Whether a statement of a top level loops, or calls one of these names; what is guarded or only defined does not."""
+    """Whether a statement of a top level loops, or calls one of these names."""
     if isinstance(node, ast.For | ast.While):
         return True
     if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) or (isinstance(node, ast.If) and _is_guard(node.test)):

@@ -331,7 +331,7 @@ def _distance(reference: Capture, one: Record, candidate: Capture, other: Record
 
 
 def values_apart(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any]) -> float:
-    """The relative L2 distance of two arrays of one shape, among those elements that are not huge.
+    """The relative L2 distance of two arrays of one shape.
 
     Huge ones (a mask's fill) are held against themselves, so that they hide nothing. Whole numbers that differ are never near.
 
@@ -383,7 +383,7 @@ def _least_huge(sizes: np.ndarray[Any, np.dtype[np.float64]]) -> float:
 
 
 def _relative(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], sizes: np.ndarray[Any, Any]) -> float:
-    """The L2 distance of finite numbers by the norm of the larger ones; scaled, so that nothing overflows."""
+    """The L2 distance of finite numbers by the norm of the larger ones, scaled."""
     most = float(sizes.max(initial=0.0))
     if not most:
         return 0.0

@@ -119,7 +119,7 @@ class Evidence:
         return sorted((each for each in found if not each.problem), key=lambda one: (one.depth, one.number))
 
     def is_held(self, made: MadeObject) -> bool:
-        """Whether the layers of a model's class have been compared within another, were right, and nothing else of it was called."""
+        """Whether a model was compared within another, was right, and was only called forward."""
         seen = self.inner.get(made.class_)
         forward = all(_is_forward(call) for call in self.told.calls if call.object_ == made.number)
         return forward and made.depth > 0 and seen is not None and not seen.reason
@@ -179,7 +179,7 @@ class Evidence:
 
 
 def _is_forward(call: EntryCall) -> bool:
-    """Whether a call is one that a model's call makes: those alone are seen within another model."""
+    """Whether a call is of ``forward``: those alone are seen within another model."""
     return call.name.rpartition(".")[2] == "forward"
 
 

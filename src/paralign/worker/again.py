@@ -121,7 +121,7 @@ class _Objects:
         return named(shape["named"]) if "named" in shape else self.get(shape["object"])
 
     def told(self, value: Any) -> Optional[Dict[str, Any]]:
-        """An object that was made here as JSON; of a function or class of the source's top level, where it stands.
+        """An object that was made here as JSON; of a top-level name, where it stands.
 
         Closures and functions of other packages have no name that says what they compute.
         """

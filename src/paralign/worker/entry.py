@@ -291,7 +291,7 @@ class _Recorder:
         return figures(self._session.adapter, [each.tensor for each in self._session.adapter.state(model) if each.shared is None])
 
     def _is_as_noted(self, model: Any, known: MadeObject) -> bool:
-        """Whether a model is as its calls are made again: in eval mode, with the weights that were noted."""
+        """Whether a model is in eval mode, with the weights that were noted."""
         if any(getattr(each, "training", False) for _, each in self._session.adapter.modules(model)):
             return False
         return bool(self._states.get(known.number)) and self._states[known.number] == self._state_figures(model)

@@ -35,7 +35,7 @@ SMALL = 1e-6
 
 
 def figures(adapter: "Adapter", value: Any) -> str:
-    """The figures of a value as JSON; '' where there are too many, or one of its tensors cannot be read."""
+    """The figures of a value as JSON; '' where there are too many or it cannot be read."""
     found: List[List[float]] = []
     try:
         _gather(adapter, value, found, 0)
@@ -45,7 +45,7 @@ def figures(adapter: "Adapter", value: Any) -> str:
 
 
 def figures_agree(one: str, other: str) -> bool:
-    """Whether two results may be the same, one of them in lower precision; where nothing is known, they may.
+    """Whether two results may be the same; where nothing is known, they may.
 
     >>> figures_agree("[[1, 0, 2.0, 2.0, 0.001]]", "[[1, 0, 2.0001, 2.0001, 0.001]]")
     True
@@ -86,7 +86,7 @@ def _gather(adapter: "Adapter", value: Any, found: List[List[float]], depth: int
 
 
 def _figures(value: "np.ndarray[Any, Any]", *, half: bool) -> List[float]:
-    """Elements, those beyond all bounds, the root mean square, the sum with signs by its root, and how near another has to be."""
+    """Count, endless ones, root mean square, signed sum, and how near another has to be."""
     size = int(value.size)
     part = value.reshape(-1)[:ELEMENTS]
     if part.dtype.kind == "c":
