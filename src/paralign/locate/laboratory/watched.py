@@ -198,7 +198,7 @@ class Watched(Recorded):
         return {**known, **found}
 
     def _keep(self, found: dict[Value, Typed]) -> None:
-        """Keep copies of the reference's values, as far as there is room: a view would hold its whole file."""
+        """Keep the reference's values as far as there is room; copies: a view holds its whole file."""
         held = sum(value.array.nbytes for value in self._kept.values())
         for value, typed in found.items():
             if held + typed.array.nbytes > KEPT:

@@ -164,7 +164,7 @@ class _Hunt:
         self.judgement = judged
 
     def _is_behind(self, first: Guilt) -> bool:
-        """Whether something that was replaced later is made of a fault's result: then it hides the fault."""
+        """Whether what was replaced later is made of a fault's result, and so hides it."""
         later = set().union(*self.parts[1:])
         made = reached([first.trial.value], lambda v: [o for user in v.users for o in user.outputs])
         return any(v.maker is not None and (v.maker.number, v.place) in later for v in made)
