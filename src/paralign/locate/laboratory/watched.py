@@ -198,7 +198,10 @@ class Watched(Recorded):
         return {**known, **found}
 
     def _keep(self, found: dict[Value, Typed]) -> None:
-        """Keep the reference's values as far as there is room; copies: a view holds its whole file."""
+        """Keep copies of the reference's values, as far as there is room.
+
+        A view would hold its whole file.
+        """
         held = sum(value.array.nbytes for value in self._kept.values())
         for value, typed in found.items():
             if held + typed.array.nbytes > KEPT:
