@@ -434,3 +434,15 @@ def test_a_number_that_lacks_a_factor_of_the_reference_is_told():
     assert notes_repairs(notes, value, np.exp(np.abs(X) - 0.5 * 0.37)) == []
     (repair, *_) = notes_repairs(notes, value, np.exp(np.abs(X) - 0.5 * 0.37), numbers=[0.37, 1.0])
     assert (repair.line, repair.what) == ("port.py:4", "0.185 in place of 0.5")
+
+
+@pytest.mark.parametrize("ends", [(0.0, 4.0, 0.0), (0.0, 1e12, 1.0), (0.0, 3.0, 1.0)])
+def test_positions_are_counted_only_as_many_as_were_recorded(ends):
+    step, _ = _step("arange", np.arange(4.0), *(np.array([end]) for end in (0.0, 4.0, 1.0)))
+    assert same(step.done([np.array([end]) for end in (0.0, 4.0, 1.0)]), np.arange(4.0))
+    with pytest.raises(ValueError, match="arange"):
+        step.done([np.array([end]) for end in ends])
+
+
+def test_a_diagonal_that_is_no_number_is_no_step():
+    assert step_of(_operation("tril", {"1": "k"}, (X,), X)) is None

@@ -499,31 +499,3 @@ def twice_scaled(m, first=0.7, second=0.6):
 def test_a_fault_that_a_later_one_hides_stays(tmp_path, second):
     found = located(tmp_path, twice_scaled, partial(twice_scaled, first=0.75, second=second))
     assert lines(found) == [line_of("first scale"), line_of("second scale")]
-
-
-class _Judged:
-    """What is judged of a run: how far its output is."""
-
-    def __init__(self, far):
-        self.outputs = [(None, None, far)]
-
-    def wrong_outputs(self):
-        return [pair[:2] for pair in self.outputs if pair[2] > 1e-6]
-
-
-@pytest.mark.parametrize(("after", "without", "kept"), [(2.5, 0.0, 1), (2.5, 0.3, 2), (0.01, 0.0, 2)])
-def test_a_fault_that_mends_nothing_and_is_not_needed_is_dropped(after, without, kept):
-    from types import SimpleNamespace
-
-    from paralign.locate.suspects.patching import _Hunt
-
-    hunt = _Hunt(SimpleNamespace(), _Judged(0.0), 32)
-    hunt.found = [SimpleNamespace(after=after, judgement=_Judged(0.1)), SimpleNamespace(after=0.0, judgement=_Judged(after))]
-    hunt._is_behind = lambda _: False
-    hunt.parts, hunt.patches = [{(3, 0)}, {(7, 0)}], {(3, 0): "first", (7, 0): "second"}
-    tried = []
-    hunt._judged = lambda patches: tried.append(list(patches)) or _Judged(without)
-    hunt.drop_idle()
-    assert len(hunt.found) == kept
-    assert tried == ([["second"]] if after > 0.1 else [])
-    assert ((3, 0) in hunt.patches) == (kept == 2)

@@ -54,10 +54,10 @@ def step_of(operation: Operation) -> Step | None:
         return None
     name = _NAMES.get(operation.kind, operation.kind)
     reader = _SPECIAL.get(_bare(operation)) or _READERS.get(name)
-    return _reduction(operation, name) if reader is None else reader(operation)
+    return _plain(operation, name) if reader is None else reader(operation)
 
 
-def _reduction(operation: Operation, name: str) -> Step | None:
+def _plain(operation: Operation, name: str) -> Step | None:
     """A step along axes, or an operator, or a function of one value."""
     if name in REDUCED and (name not in BINARY or len(operation.inputs) == 1):
         return _step(operation, name, operation.inputs[:1], _axes(operation))
@@ -205,9 +205,9 @@ def _fourier(operation: Operation) -> Step | None:
     return _step(operation, name, operation.inputs[:1], None, **told)
 
 
-def _diagonal(operation: Operation) -> Step:
+def _diagonal(operation: Operation) -> Step | None:
     given = operation.arguments.get("diagonal", operation.arguments.get("1", 0))
-    return _step(operation, operation.kind, operation.inputs[:1], diagonal=int(given))
+    return _step(operation, operation.kind, operation.inputs[:1], diagonal=given) if type(given) is int else None
 
 
 #: operations that make several results, by their own names

@@ -172,8 +172,12 @@ def _norm(step: Step, x: Any) -> Any:
     return raised ** (1 / step.settings["order"])
 
 
-def _pair_of_parts(x: Any) -> Any:
-    return np.stack([x.real, x.imag], -1)
+def _counted(step: Step, first: Any, last: Any, by: Any) -> Any:
+    """Numbers from a first one on, as many as were recorded."""
+    begin, end, width = (float(each.reshape(-1)[0]) for each in (first, last, by))
+    if not width or math.ceil((end - begin) / width) != step.shape[0]:
+        raise ValueError(step.name)
+    return begin + width * np.arange(step.shape[0])
 
 
 def _of_halves(step: Step, x: Any) -> Any:
@@ -213,12 +217,12 @@ _ARRANGED: dict[str, Callable[..., Any]] = {
     "cross_entropy": _cross_entropy,
     "one_hot": lambda step, x: np.eye(step.shape[-1])[x.astype(np.int64)],
     "weighted mean": lambda step, x, weight: x.sum(step.along) / np.broadcast_to(weight, x.shape).sum(step.along),
-    "arange": lambda _, *ends: np.arange(*(float(end.reshape(-1)[0]) for end in ends)),
+    "arange": _counted,
     "einsum": lambda step, *parts: np.einsum(step.settings["equation"], *parts),
     "norm": _norm,
     "pad": lambda step, x: np.pad(x, step.settings["widths"], constant_values=step.settings["value"]),
     "as_complex": lambda _, x: x[..., 0] + 1j * x[..., 1],
-    "as_real": lambda _, x: _pair_of_parts(x),
+    "as_real": lambda _, x: np.stack([x.real, x.imag], -1),
     "fft_r2c": _spectrum,
     "fft_c2r": _of_halves,
     "fft_c2c": _transformed,

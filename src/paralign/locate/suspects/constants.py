@@ -95,7 +95,7 @@ class Unshown:
             return ""
         return (
             f"constants differ at {len(self.numbers)} places without effect on these values, so that nothing shows which are right: "
-            f"{_listed(self.numbers)}. Use other inputs, or trained weights"
+            f"{listed(self.numbers)}. Use other inputs, or trained weights"
         )
 
     @property
@@ -103,10 +103,11 @@ class Unshown:
         """What is said of settings that these inputs do not need; '' where none differ."""
         if not self.choices:
             return ""
-        return f"settings that make no difference for these inputs differ at {len(self.choices)} places: {_listed(self.choices)}"
+        return f"settings that make no difference for these inputs differ at {len(self.choices)} places: {listed(self.choices)}"
 
 
-def _listed(places: list[str]) -> str:
+def listed(places: list[str]) -> str:
+    """The first places, and how many more."""
     return ", ".join(places[:_LISTED]) + (f" and {len(places) - _LISTED} more" if len(places) > _LISTED else "")
 
 

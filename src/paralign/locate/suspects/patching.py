@@ -13,7 +13,6 @@ import numpy as np
 from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
 from paralign.dtypes import Typed, widen
-from paralign.locate.reaching import reached
 from paralign.locate.runs.construction import own_line
 from paralign.locate.runs.counterparts import ALIKE, SLIGHT, broadcasts, same_shape
 from paralign.locate.runs.judgement import Judgement
@@ -89,14 +88,10 @@ def guilty(
     hunt.clear()
     notes: list[str] = []
     while len(hunt.lines) < most:
-        known = set(hunt.patches)
-        more = hunt.next()
-        hunt.parts += [set(hunt.patches) - known] if len(hunt.found) > len(hunt.parts) else []
-        if not more:
+        if not hunt.next():
             break
     else:
         notes.append(f"only the first {most} faults were looked for: repair them and check again")
-    hunt.drop_idle()
     if hunt.spent >= runs:
         notes.append(f"the search ended after {runs} runs of the candidate")
     for guilt in hunt.found:
@@ -111,7 +106,6 @@ class _Hunt:
         self.laboratory, self.judgement, self.runs, self.outright = laboratory, judgement, runs, outright
         self.patches: dict[tuple[int, int], Patch] = {}
         self.found: list[Guilt] = []
-        self.parts: list[set[tuple[int, int]]] = []  # what is replaced for each of them
         self.lines: set[str | None] = set()
         self.failed: set[tuple[int, int, int]] = set()
         self.blurred: set[int] = set()  # right but for coordinates in float32
@@ -144,30 +138,6 @@ class _Hunt:
                 return True
         self._suspect(untouched[0])
         return False
-
-    def drop_idle(self) -> None:
-        """Drop the first of several faults, where without it all comes right just the same.
-
-        Asked where the reference's value in its place left the outputs no better: then it is another way to the same result.
-        """
-        if len(self.found) < 2 or self.judgement.wrong_outputs() or self.spent >= self.runs:  # noqa: PLR2004 - the first of several
-            return
-        first = self.found[0]
-        before = _after(first.judgement)
-        if not self.parts[0] or first.after is None or before is None or first.after < before or self._is_behind(first):
-            return
-        judged = self._judged([patch for key, patch in self.patches.items() if key not in self.parts[0]])
-        if judged is None or judged.wrong_outputs():
-            return
-        self.found = self.found[1:]
-        self.patches = {key: patch for key, patch in self.patches.items() if key not in self.parts[0]}
-        self.judgement = judged
-
-    def _is_behind(self, first: Guilt) -> bool:
-        """Whether what was replaced later is made of a fault's result, and so hides it."""
-        later = set().union(*self.parts[1:])
-        made = reached([first.trial.value], lambda v: [o for user in v.users for o in user.outputs])
-        return any(v.maker is not None and (v.maker.number, v.place) in later for v in made)
 
     def _is_hidden(self, trial: Trial, values: Mapping[Value, Typed]) -> bool:
         """Whether an operation is wrong of right inputs, and what follows hardly uses it.

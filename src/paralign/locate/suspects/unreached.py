@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.runs.construction import own_line
-from paralign.locate.suspects.constants import of_loss, written_number
+from paralign.locate.suspects.constants import listed, of_loss, written_number
 
 if TYPE_CHECKING:
     from paralign.locate.runs.dataflow import Graph, Operation
@@ -31,9 +31,6 @@ _CLAMP = re.compile(r"\b(?:clip|clamp|clamp_min|clamp_max)_?\s*\(")
 #: operands of a clamp by a tensor: values, and their one bound
 _WITH_BOUND = 2
 
-#: places that a message lists
-_LISTED = 3
-
 
 @dataclass
 class Unreached:
@@ -53,7 +50,7 @@ class Unreached:
             return ""
         return (
             f"bounds that no value reached differ at {len(self.differing)} places, so that nothing shows which are right: "
-            f"{_listed(self.differing)}. Use larger inputs, or trained weights"
+            f"{listed(self.differing)}. Use larger inputs, or trained weights"
         )
 
     @property
@@ -63,18 +60,14 @@ class Unreached:
         if self.alone:
             found.append(
                 f"bounds of the reference that no value reached, and that the candidate does not have, were not tested, at "
-                f"{len(self.alone)} places: {_listed(self.alone)}"
+                f"{len(self.alone)} places: {listed(self.alone)}"
             )
         if self.added:
             found.append(
                 f"bounds of the candidate that no value reached, and that the reference does not have, were not tested, at "
-                f"{len(self.added)} places: {_listed(self.added)}"
+                f"{len(self.added)} places: {listed(self.added)}"
             )
         return found
-
-
-def _listed(places: list[str]) -> str:
-    return ", ".join(places[:_LISTED]) + (f" and {len(places) - _LISTED} more" if len(places) > _LISTED else "")
 
 
 def unreached(judgement: Judgement, *, loss: bool = False) -> Unreached:
