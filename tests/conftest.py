@@ -80,6 +80,19 @@ def predict(path, model):
 """
 
 
+@pytest.fixture(autouse=True)
+def _defaults_stay():
+    """A test that leaves a framework's default type changed fails itself, in place of those after it."""
+    yield
+    left = {}
+    for name in ("torch", "paddle"):
+        framework = sys.modules.get(name)
+        if hasattr(framework, "get_default_dtype") and str(framework.get_default_dtype()) not in ("torch.float32", "float32"):
+            left[name] = framework.get_default_dtype()
+            framework.set_default_dtype(framework.float32)
+    assert not left, "the test left a framework's default type changed"
+
+
 class Done(NamedTuple):
     """A finished command."""
 

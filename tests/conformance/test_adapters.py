@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -167,6 +168,15 @@ def test_versions_and_flags_can_be_written_down(tensors):
     if tensors.name != "numpy":
         assert flags["default_dtype"] == "float32"
         assert flags["device"] == "cpu"
+
+
+def test_a_default_type_is_given_back(tensors):
+    if not isinstance(tensors.adapter, base.Defaulting):
+        pytest.skip(f"{tensors.name} has no default type to set")
+    with suppress(ArithmeticError), tensors.adapter.default_of("float64"):
+        assert tensors.adapter.flags()["default_dtype"] == "float64"
+        raise ArithmeticError
+    assert tensors.adapter.flags()["default_dtype"] == "float32"
 
 
 def test_devices(tensors):

@@ -371,8 +371,8 @@ class Casting(Protocol):
 class Defaulting(Protocol):
     """A framework with a floating type that new tensors have unless they are given one."""
 
-    def set_default(self, dtype: str) -> None:
-        """Have new floating tensors be of this type from now on, in this process."""
+    def default_of(self, dtype: str) -> AbstractContextManager[None]:
+        """New floating tensors are of this type inside, and of the type of before afterwards."""
 
 
 @runtime_checkable

@@ -130,9 +130,15 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
         paddle.seed(seed)
         _exported.seed_host(seed)
 
-    def set_default(self, dtype: str) -> None:
-        """Have new floating tensors be of this type from now on, in this process."""
+    @contextmanager
+    def default_of(self, dtype: str) -> Iterator[None]:
+        """New floating tensors are of this type inside."""
+        before = paddle.get_default_dtype()
         paddle.set_default_dtype(dtype)
+        try:
+            yield
+        finally:
+            paddle.set_default_dtype(before)
 
     def is_tensor(self, value: Any) -> bool:
         """Whether ``value`` is an eager ``paddle.Tensor``."""

@@ -112,9 +112,15 @@ class TorchAdapter(_lazily_torch.BuildsLazily, _lending_torch.Lends, _diagnosis_
         torch.manual_seed(seed)
         _exported.seed_host(seed)
 
-    def set_default(self, dtype: str) -> None:
-        """Have new floating tensors be of this type from now on, in this process."""
+    @contextmanager
+    def default_of(self, dtype: str) -> Iterator[None]:
+        """New floating tensors are of this type inside."""
+        before = torch.get_default_dtype()
         torch.set_default_dtype(getattr(torch, dtype))
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(before)
 
     def is_tensor(self, value: Any) -> bool:
         """Whether ``value`` is a ``torch.Tensor``."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections import deque
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from paralign.adapters.base import Defaulting
@@ -52,8 +52,12 @@ def again(session: Session, writer: "CaptureWriter", options: Again, values: "Di
     if options.object_:
         session.to_double()
         session.adapter.train(session.model, "eval")
-    if isinstance(session.adapter, Defaulting):
-        session.adapter.set_default(DOUBLE)
+    adapter = session.adapter
+    with adapter.default_of(DOUBLE) if isinstance(adapter, Defaulting) else nullcontext():
+        return _made_again(session, writer, options, values)
+
+
+def _made_again(session: Session, writer: "CaptureWriter", options: Again, values: "Dict[str, Capture]") -> AgainTold:
     objects = _Objects(session.adapter, values["entry"], {each.key for each in options.definitions if each.kind in ("function", "class")})
     told = Entry.answer(values["entry"])
     due = [each for each in told.calls if _is_due(each, told, options)]
