@@ -46,6 +46,7 @@ help:
 	@echo "make page             how fast the page of a ResNet-50 with every operation opens and answers, in chromium"
 	@echo "make docs             these pages as a site below .site, every warning an error"
 	@echo "make jax              what the adapter of JAX has to pass, in an environment of its own (docs/jax.md)"
+	@echo "make device           checks on a GPU against the CPU, with the interpreter INTERPRETER (benchmarks/device)"
 	@echo "make large            check a decoder of a billion parameters block by block: time and memory (docs/streaming.md)"
 	@echo "make bench            measure capture, comparison and the demo side by side with what people use now"
 
@@ -235,6 +236,10 @@ library-mutants: SEED ?= 22
 library-mutants: COUNT ?= 3
 library-mutants: .venv-zoo/stamp
 	.venv-zoo/bin/python benchmarks/faults/library.py --seed $(SEED) --count $(COUNT) --write docs/library-mutants.md
+
+.PHONY: device
+device:
+	$(or $(INTERPRETER),$(PYTHON)) benchmarks/device/run.py $(ARGS)
 
 .PHONY: large
 large: $(VENV)/stamp-test

@@ -90,6 +90,13 @@ class JaxAdapter:
             "XLA_FLAGS": os.environ.get("XLA_FLAGS", ""),
         }
 
+    def device_bytes(self) -> int:
+        """Bytes that arrays have in use on a GPU."""
+        device = jax.config.jax_default_device
+        if device is None or device.platform == "cpu":
+            return 0
+        return int((device.memory_stats() or {}).get("bytes_in_use", 0))
+
     def seed(self, seed: int) -> None:
         """Seed numpy's global generator and ``random``; JAX's keys are the user's own."""
         _exported.seed_host(seed)

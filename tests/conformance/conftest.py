@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,8 @@ from paralign.adapters import finding
 
 FRAMEWORKS = [pytest.param("torch", marks=pytest.mark.torch), pytest.param("paddle", marks=pytest.mark.paddle), "numpy", "jax"]
 LAYERED = FRAMEWORKS[:2]
+#: where the rules are tried
+DEVICE = os.environ.get("PARALIGN_TEST_DEVICE", "cpu")
 
 
 @dataclass
@@ -131,6 +134,12 @@ class Kit:
     def __init__(self, name):
         self.name, self.adapter = name, finding.load(name)
         self.models = models(self)
+        if DEVICE != "cpu":
+            self.use(DEVICE)
+
+    def use(self, device):
+        """Have everything that the rules make lie on this device."""
+        pytest.skip(f"{self.name} is held to the rules on a CPU only")
 
     def ones(self, *shape, dtype="float32"):
         return self.tensor(np.ones(shape, dtype))
@@ -159,15 +168,22 @@ class TorchKit(Kit):
         self.nn, self.layer = torch.nn, torch.nn.Module
         super().__init__(name)
 
+    def use(self, device):
+        """Have everything that the rules make lie on this device."""
+        import torch
+
+        self.adapter.use_device(device)
+        torch.set_default_device(device.replace("gpu", "cuda"))
+
     def tensor(self, array):
         import torch
 
-        return torch.from_numpy(np.array(array))
+        return torch.from_numpy(np.array(array)).to(torch.get_default_device())
 
     def raw(self, name, bits):
         import torch
 
-        return torch.from_numpy(np.array(bits)).view(getattr(torch, name))
+        return torch.from_numpy(np.array(bits)).view(getattr(torch, name)).to(torch.get_default_device())
 
     def buffer(self, module, name, array, persistent=True):
         module.register_buffer(name, self.tensor(array), persistent=persistent)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from contextlib import suppress
 
@@ -167,7 +168,7 @@ def test_versions_and_flags_can_be_written_down(tensors):
     flags = json.loads(json.dumps(tensors.adapter.flags()))
     if tensors.name != "numpy":
         assert flags["default_dtype"] == "float32"
-        assert flags["device"] == "cpu"
+        assert flags["device"] == os.environ.get("PARALIGN_TEST_DEVICE", "cpu")
 
 
 def test_a_default_type_is_given_back(tensors):
@@ -177,6 +178,15 @@ def test_a_default_type_is_given_back(tensors):
         assert tensors.adapter.flags()["default_dtype"] == "float64"
         raise ArithmeticError
     assert tensors.adapter.flags()["default_dtype"] == "float32"
+
+
+def test_memory_of_the_device_is_counted(tensors):
+    if not isinstance(tensors.adapter, base.Metering):
+        pytest.skip(f"{tensors.name} tells no memory of a device")
+    before = tensors.adapter.device_bytes()
+    held = tensors.ones(1024, 1024)
+    assert tensors.adapter.device_bytes() - before == (0 if tensors.adapter.flags()["device"] == "cpu" else 4 << 20)
+    del held
 
 
 def test_devices(tensors):

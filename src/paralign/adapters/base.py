@@ -376,6 +376,14 @@ class Defaulting(Protocol):
 
 
 @runtime_checkable
+class Metering(Protocol):
+    """A framework that tells how much memory of a device its tensors have in use."""
+
+    def device_bytes(self) -> int:
+        """Bytes that tensors have in use on the device in use; 0 on a CPU."""
+
+
+@runtime_checkable
 class Lending(Protocol):
     """A framework whose live objects can be given back as they were, bit for bit."""
 

@@ -125,6 +125,11 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
         compat = _diagnosis_paddle.compat_level()
         return found if compat is None else {**found, "enable_compat": compat}
 
+    def device_bytes(self) -> int:
+        """Bytes that tensors have in use on a GPU, without what Paddle keeps for the next ones."""
+        device = paddle.get_device()
+        return int(paddle.device.cuda.memory_allocated(int(device.partition(":")[2] or 0))) if device.startswith("gpu") else 0
+
     def seed(self, seed: int) -> None:
         """Seed Paddle on all devices, numpy and ``random``."""
         paddle.seed(seed)

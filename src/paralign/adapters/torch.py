@@ -107,6 +107,10 @@ class TorchAdapter(_lazily_torch.BuildsLazily, _lending_torch.Lends, _diagnosis_
             found["matmul_precision"] = torch.get_float32_matmul_precision()
         return found
 
+    def device_bytes(self) -> int:
+        """Bytes that tensors have in use on a GPU, without what PyTorch keeps for the next ones."""
+        return torch.cuda.memory_allocated(self._device) if self._device.type == "cuda" else 0
+
     def seed(self, seed: int) -> None:
         """Seed PyTorch on all devices, numpy and ``random``."""
         torch.manual_seed(seed)

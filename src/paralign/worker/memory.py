@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Set, Tupl
 
 import numpy as np
 
-from paralign.adapters.base import Training
+from paralign.adapters.base import Metering, Training
 from paralign.errors import UsageError
 from paralign.worker.files import system_folders
 from paralign.worker.program import predict
@@ -140,8 +140,7 @@ def _host() -> int:
 
 def _device(session: Session) -> int:
     """Bytes that tensors have in use on the device; 0 on a CPU."""
-    used = getattr(session.adapter, "device_bytes", None)
-    return int(used()) if used is not None and session.device != "cpu" else 0
+    return session.adapter.device_bytes() if isinstance(session.adapter, Metering) else 0
 
 
 def _tensors(session: Session) -> List[Any]:
