@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from paralign.adapters.base import TF32_OVERRIDE
 from paralign.context import Context
 from paralign.errors import UsageError, WorkerFailed
 from paralign.locate import other_axis
@@ -303,11 +304,7 @@ def differences(reference: Description, candidate: Description) -> list[str]:
         lines.append(f"the sides run on different devices: {reference.device} and {candidate.device}")
     for side, about in (("reference", reference), ("candidate", candidate)):
         if about.device != "cpu":
-            lines += [
-                f"{side}: {flag} is {value}: float32 products are rounded to 10 bits"
-                for flag, value in about.flags.items()
-                if value == "tf32" or ("tf32" in flag and value is True)
-            ]
+            lines += _reduced(side, about)
         level = about.flags.get("enable_compat", "off")
         if level != "off":
             lines.append(f"{side}: enable_compat is on {level}: what is imported there by another framework's name is this one's")
@@ -318,6 +315,19 @@ def differences(reference: Description, candidate: Description) -> list[str]:
             if reference.flags[flag] != candidate.flags[flag]
         ]
     return lines
+
+
+def _reduced(side: str, about: Description) -> list[str]:
+    """Settings that have products of float32 computed with fewer bits, told in a line."""
+    reduced = {flag: value for flag, value in about.flags.items() if value == "tf32" or ("tf32" in flag and value is True)}
+    if reduced and about.flags.get(TF32_OVERRIDE) == "0":
+        named = ", ".join(reduced)
+        said = (
+            f"{side}: {named} would round float32 products to 10 bits; this check computes them in full "
+            f'({TF32_OVERRIDE} = "" in `env` leaves it to the program)'
+        )
+        return [said]
+    return [f"{side}: {flag} is {value}: float32 products are rounded to 10 bits" for flag, value in reduced.items()]
 
 
 def _attempt(name: str, context: Context) -> StageResult:

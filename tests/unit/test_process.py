@@ -230,8 +230,8 @@ def test_an_interpreter_that_is_no_python_is_a_failure_with_its_words(start, tmp
 # -- the environment -----------------------------------------------------------------------------------------------------------
 
 
-def settings(python=sys.executable, **env):
-    return SideSettings(Path("side.py"), Path(), "numpy", str(python), env=env)
+def settings(python=sys.executable, device="cpu", **env):
+    return SideSettings(Path("side.py"), Path(), "numpy", str(python), device, env=env)
 
 
 @pytest.fixture
@@ -253,6 +253,14 @@ def test_the_users_environment_comes_before_the_default_and_the_sides_before_bot
     assert environment(settings())["OMP_NUM_THREADS"] == "7"
     env = environment(settings(OMP_NUM_THREADS="9", OMP_WAIT_POLICY="ACTIVE", PYTHONUNBUFFERED="", SCALE="2"))
     assert (env["OMP_NUM_THREADS"], env["OMP_WAIT_POLICY"], env["PYTHONUNBUFFERED"], env["SCALE"]) == ("9", "ACTIVE", "", "2")
+
+
+def test_products_on_a_device_are_computed_in_full_unless_the_user_says_otherwise(clean):
+    clean.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
+    assert "NVIDIA_TF32_OVERRIDE" not in environment(settings())
+    assert environment(settings(device="gpu:0"))["NVIDIA_TF32_OVERRIDE"] == "0"
+    assert environment(settings(device="gpu:0", NVIDIA_TF32_OVERRIDE="1"))["NVIDIA_TF32_OVERRIDE"] == "1"
+    assert "NVIDIA_TF32_OVERRIDE" not in environment(settings(device="gpu:0", NVIDIA_TF32_OVERRIDE=""))
 
 
 def test_another_interpreters_home_is_not_handed_on_unless_the_side_asks(clean):

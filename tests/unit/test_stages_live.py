@@ -398,6 +398,10 @@ def about(framework="torch", device="cpu", **flags):
             "reference: matmul_tf32 is True: float32 products are rounded to 10 bits",
             "candidate: matmul is tf32: float32 products are rounded to 10 bits",
         ]),
+        (about(), about(device="gpu:0", matmul="tf32", cudnn="tf32", NVIDIA_TF32_OVERRIDE="0"), [
+            "the sides run on different devices: cpu and gpu:0",
+            'candidate: matmul, cudnn would round float32 products to 10 bits; this check computes them in full (NVIDIA_TF32_OVERRIDE = "" in `env` leaves it to the program)',
+        ]),
     ],
 )  # fmt: skip
 def test_what_differs_between_the_sides_is_said_first(reference, candidate, told):

@@ -122,6 +122,26 @@ def torch_side(keep):
     }
 
 
+@pytest.mark.torch
+def test_what_the_sides_own_step_keeps_is_found(tmp_path):
+    held = []
+
+    def train_step(model, optimizer, batch):
+        inputs, labels = batch
+        optimizer.zero_grad()
+        loss = ((model(inputs) - labels) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        held.append(loss.detach())
+        return loss
+
+    side = {**torch_side(lambda *_: None), "train_step": train_step}
+    assert watched(tmp_path / "without", {name: side[name] for name in side if name != "train_step"}, "torch", "step").growing == []
+    found = watched(tmp_path / "with", side, "torch", "step")
+    assert "tensors" in found.growing
+    assert code(found.containers[0]["line"]).startswith(("held.append", "loss ="))
+
+
 def paddle_side(keep):
     paddle = pytest.importorskip("paddle")
 

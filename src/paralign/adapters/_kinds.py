@@ -30,7 +30,7 @@ _SAME = {
     "_scaled_dot_product_fused_attention_overrideable flash_attn memory_efficient_attention",
     "view": "view _unsafe_view reshape flatten unflatten alias squeeze unsqueeze _reshape_alias view_shape expand broadcast_to expand_as",
     "transpose": "t transpose permute numpy_t",
-    "copy": "clone copy contiguous assign detach lift_fresh assign_out set_value share_data stop_gradient tensor_use_gpudnn",
+    "copy": "clone copy set contiguous assign detach lift_fresh assign_out set_value share_data stop_gradient tensor_use_gpudnn",
     "cast": "_to_copy cast astype to",
     "concatenate": "cat concat",
     "split": "split unsafe_split split_with_sizes unbind chunk split_with_num unstack",

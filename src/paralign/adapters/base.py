@@ -24,6 +24,10 @@ except ImportError as missing:  # pragma: no cover - Python 3.7 and older
     raise ImportError("paralign's worker needs Python 3.8 or newer") from missing
 
 
+#: the variable by which NVIDIA's libraries are told to compute products of float32 in full ("0")
+TF32_OVERRIDE = "NVIDIA_TF32_OVERRIDE"
+
+
 @dataclass
 class Entry:
     """One tensor of a model's state.
@@ -480,6 +484,14 @@ class Diagnosing(Protocol):
         ``matmul`` is first @ second; ``convolution`` that of NCHW images and an OIHW kernel, padded by 1; ``backward`` the gradient
         with respect to the first of the sum of (first @ second)².
         """
+
+
+@runtime_checkable
+class Joining(Protocol):
+    """A framework whose library for several processes on a GPU can be tried in one process."""
+
+    def joined_sum(self, first: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+        """The sum over a group of this process alone, on the device in use: the array itself."""
 
 
 @runtime_checkable

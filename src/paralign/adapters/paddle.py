@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from pathlib import Path
@@ -36,7 +37,7 @@ from paralign.adapters._calls import Calls, Paths, SourceLine, Target, attached
 from paralign.adapters._operations import constructed
 from paralign.adapters._paddle_recurrent import in_steps
 from paralign.adapters._tensors_paddle import NAMES, TYPES, held_still, recordable
-from paralign.adapters.base import Entry
+from paralign.adapters.base import TF32_OVERRIDE, Entry
 from paralign.capture import sketch as _sketch
 from paralign.capture.digest import moments
 from paralign.dtypes import RAW, STORAGE, Typed, is_floating
@@ -122,6 +123,8 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
         for flag in _FLAGS:
             with suppress(ValueError):  # Paddle's way of saying that this build has no such flag
                 found.update(paddle.get_flags([flag]))
+        if paddle.get_device().startswith("gpu"):
+            found[TF32_OVERRIDE] = os.environ.get(TF32_OVERRIDE, "")
         compat = _diagnosis_paddle.compat_level()
         return found if compat is None else {**found, "enable_compat": compat}
 

@@ -7,6 +7,7 @@ rounding.
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import contextmanager, nullcontext
 from functools import lru_cache
@@ -34,7 +35,7 @@ from paralign.adapters import (
 from paralign.adapters._calls import Calls, Paths, SourceLine, Target, attached
 from paralign.adapters._operations import constructed
 from paralign.adapters._tensors_torch import NAMES, TYPES, recordable, refuse_lazy
-from paralign.adapters.base import Entry
+from paralign.adapters.base import TF32_OVERRIDE, Entry
 from paralign.capture import sketch as _sketch
 from paralign.capture.digest import moments
 from paralign.dtypes import RAW, STORAGE, Typed, typed, widen
@@ -97,6 +98,8 @@ class TorchAdapter(_lazily_torch.BuildsLazily, _lending_torch.Lends, _diagnosis_
             "cudnn_benchmark": torch.backends.cudnn.benchmark,
             "mkldnn": torch.backends.mkldnn.enabled,
         }
+        if self._device.type == "cuda":
+            found[TF32_OVERRIDE] = os.environ.get(TF32_OVERRIDE, "")
         if hasattr(torch.backends.cuda.matmul, "fp32_precision"):  # from 2.9; there the older getters raise if both are in use
             found["cuda_matmul_precision"] = torch.backends.cuda.matmul.fp32_precision
             found["cudnn_conv_precision"] = torch.backends.cudnn.conv.fp32_precision

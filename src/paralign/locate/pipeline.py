@@ -15,7 +15,7 @@ from paralign.locate.shared_lines import divergences as divergences_of
 from paralign.locate.suspects import constants, element_types, other_ways, random_operations, unreached
 from paralign.locate.suspects.patching import guilty, suspected
 from paralign.locate.suspects.propose import rank, suspects
-from paralign.model import ALIGNED, DIVERGED, CheckResult, Divergence, Finding, StageResult
+from paralign.model import ALIGNED, DIVERGED, CheckResult, Divergence, Finding, Pass, StageResult
 from paralign.run.recorder import both
 from paralign.worker.protocol import Operations, Redraw, Watch, has_operations, runs_of, watched_pass
 from paralign.worker.session import DOUBLE, NATIVE
@@ -165,6 +165,15 @@ def replayed(context: Context, mode: str, attempt: str = "", *, backward: bool =
     return found
 
 
+def _undone(reference: Capture, candidate: Capture) -> str:
+    """Which side's run in float64 failed, and of what."""
+    for side, capture in (("reference", reference), ("candidate", candidate)):
+        for run, reason in runs_of(capture).failed.items():
+            if Pass.of(run).precision == DOUBLE:
+                return f"the {side} does not run in float64: {reason}"
+    return "a side does not run in float64"
+
+
 def _replayed(context: Context, mode: str, attempt: str, *, backward: bool) -> Replay | None:
     """As :func:`replayed`, always run."""
     if context.inputs is None or not context.observed:
@@ -185,7 +194,7 @@ def _replayed(context: Context, mode: str, attempt: str, *, backward: bool) -> R
         known = [watched_pass(c, DOUBLE).random for c in doubles]
         if mode == "eval" and known == [[]]:  # the side that can be asked draws nothing: operations are compared as they are
             return None
-        return Replay([], [], [f"what is random in {mode} mode was not replayed: a side does not run in float64"])
+        return Replay([], [], [f"what is random in {mode} mode was not replayed: {_undone(reference, candidate)}"])
     sides = [watched_pass(c, DOUBLE).random for c in (reference, candidate)]
     if not any(sides):
         _keep_untested(context, Recorded(reference, candidate).judgement())

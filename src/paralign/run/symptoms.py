@@ -66,6 +66,13 @@ _TROUBLES = {
 #: a library of pictures -> the package to install
 _PICTURES = {"Pillow": "pillow", "OpenCV": "opencv-python-headless"}
 
+_NUMPY = "the message names the cause; `Numpy is not available` means a numpy that is too new for this framework: install numpy<2"
+
+_COLLECTIVE = (
+    "NCCL_DEBUG = INFO in the side's `env` has NCCL say what it finds; mostly it is a driver that is too old for the build, little shared "
+    "memory (docker run --shm-size 8g), or NCCL_SOCKET_IFNAME with a network that is not there"
+)
+
 _TF32 = "NVIDIA_TF32_OVERRIDE = 0 in the side's `env` has float32 computed in full"
 
 
@@ -128,7 +135,7 @@ def _of_framework(side: Examination, framework: Framework) -> Iterator[Symptom]:
 def _of_check(side: Examination, framework: Framework, check: Check) -> Iterator[Symptom]:
     where = f"the {check.name} of {framework.name} on {side.device}"
     if check.failure:
-        fix = "the message names the cause; `Numpy is not available` means a numpy that is too new for this framework: install numpy<2"
+        fix = _COLLECTIVE if check.name == "collective" else _NUMPY
         yield Symptom(Severity.FAULT, side.side, f"{where} fails{_after(check.failure)}", fix)
     elif not check.error <= REDUCED:
         what = f"{where} is wrong: {check.error:.1e} from numpy's result, where {ROUNDED:.0e} is rounding"

@@ -38,6 +38,7 @@ VARIABLES = (
 DRIVER = "/proc/driver/nvidia/version"
 
 CHECKS = ("matmul", "convolution", "backward")
+COLLECTIVE = "collective"
 
 
 def main(request: str, answer: str) -> None:
@@ -113,7 +114,7 @@ def _failed(error: BaseException) -> Dict[str, str]:
 
 def _framework(name: str, device: str, say: Say) -> None:
     """Import a framework, say how it is built and set, and have it compute."""
-    from paralign.adapters.base import Diagnosing
+    from paralign.adapters.base import Diagnosing, Joining
     from paralign.adapters.finding import load
 
     say("step", f"while importing {name}")
@@ -134,6 +135,9 @@ def _framework(name: str, device: str, say: Say) -> None:
         for check in CHECKS:
             say("step", f"in the {check} of {name}")
             say("check", _rehearsed(adapter, check))
+    if isinstance(adapter, Joining) and device != "cpu" and "nccl" in facts.get("collectives", {}):
+        say("step", f"in a collective of {name}")
+        say("check", _rehearsed(adapter, COLLECTIVE))
 
 
 def _rehearsed(adapter: Any, check: str) -> Dict[str, Any]:
@@ -145,7 +149,7 @@ def _rehearsed(adapter: Any, check: str) -> Dict[str, Any]:
     first, second = (draws.standard_normal(shape).astype(np.float32) for shape in shapes)
     right = _expected(check, first.astype(np.float64), second.astype(np.float64))
     try:
-        result = np.asarray(adapter.rehearse(check, first, second))
+        result = np.asarray(adapter.joined_sum(first) if check == COLLECTIVE else adapter.rehearse(check, first, second))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
         return {"name": check, "failure": _told(error)}
     if result.shape != right.shape:
@@ -157,6 +161,8 @@ def _rehearsed(adapter: Any, check: str) -> Dict[str, Any]:
 def _expected(check: str, first: Any, second: Any) -> Any:
     import numpy as np
 
+    if check == COLLECTIVE:
+        return first
     if check == "matmul":
         return first @ second
     if check == "backward":

@@ -19,6 +19,7 @@ import numpy as np
 
 from paralign.adapters.base import Metering, Training
 from paralign.errors import UsageError
+from paralign.worker.feed import form_of, joined, own_form
 from paralign.worker.files import system_folders
 from paralign.worker.program import predict
 from paralign.worker.protocol import Memory, MemoryWatched
@@ -91,6 +92,10 @@ def step_of(session: Session, options: Memory, values: Dict[str, Capture]) -> Ca
     labels = session.tree(values["labels"], "labels", NATIVE)
     adapter = trainer(session)
     optimizer, scheduler = optimizer_of(session) if "build_optimizer" in session.functions else (None, None)
+
+    if "train_step" in session.functions and optimizer is not None:
+        form = own_form(session) or form_of(values)
+        return lambda: session.function("train_step")(session.model, optimizer, session.fresh(joined(inputs, labels, form)))
 
     def step() -> None:
         result = session.function("loss")(session.call(session.fresh(inputs)), session.fresh(labels))

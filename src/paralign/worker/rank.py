@@ -23,7 +23,7 @@ from paralign.adapters.finding import load as load_adapter
 from paralign.adapters.parallel import parallel
 from paralign.capture import Capture
 from paralign.dtypes import widen
-from paralign.errors import UsageError, plain_text
+from paralign.errors import EnvironmentUnavailable, UsageError, plain_text
 from paralign.worker import share, writes
 from paralign.worker.launched import LOCAL_RANKS, number, put, rank_file
 from paralign.worker.protocol import Printed, RankTold
@@ -175,6 +175,11 @@ def _perform(description: RankDescription, rank: int, progress: Progress) -> Non
     generators = _Generators(adapter, description.seed, rank)
     functions = load_side(description.module, description.root)
     device = _device(description)
+    if device not in adapter.devices():
+        raise EnvironmentUnavailable(
+            f"process {rank} of {description.nproc} needs a device of its own, and this machine has no {device}",
+            hint="set [distributed] nproc to the number of devices at most, or device = 'cpu' for this side",
+        )
     helper = parallel(description.framework)
     if helper is not None and device == "cpu":
         helper.synchronise_on_cpu()

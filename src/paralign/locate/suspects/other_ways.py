@@ -23,6 +23,10 @@ _ENDS = 1e30
 _RESOLUTION = 2e-7
 
 
+#: kernels of recurrent layers that a framework has for some element types, or some devices
+_CHOSEN = frozenset({"mkldnn_rnn_layer", "_cudnn_rnn", "miopen_rnn"})
+
+
 @dataclass(frozen=True)
 class OtherWay:
     """The first operation of a native run that the same side does not do in float64."""
@@ -37,7 +41,8 @@ def other_way(double: Graph, native: Graph) -> OtherWay | None:
 
     One that both do with other arguments counts too; it has a line of the user's.
 
-    Casts and moves are left out, and so are arguments that name an element type or an end of its range.
+    Casts and moves are left out, and so are arguments that name an element type or an end of its range. Recurrent layers are too:
+    which kernel they call, or that they call none and compute step by step, is the framework's choice, not the program's.
     """
     known = double.same_operations(native)
     of_native = {operation.number: operation for operation in native.operations}
@@ -45,8 +50,9 @@ def other_way(double: Graph, native: Graph) -> OtherWay | None:
     odd = [o for o in native.operations if o.number not in done]
     odd += [o for o in double.operations if o.number not in known]
     odd += [of_native[known[o.number]] for o in double.operations if o.number in known and _differs(o, of_native[known[o.number]])]
+    kernels = {o.source for graph in (double, native) for o in graph.operations if o.op.split(".")[1:2] and o.op.split(".")[1] in _CHOSEN}
     for operation in sorted(odd, key=lambda each: each.number):
-        if operation.source is not None and _computes(operation):
+        if operation.source not in kernels and operation.source is not None and _computes(operation):
             return OtherWay(operation.op, operation.source, operation.module)
     return None
 
