@@ -163,7 +163,7 @@ def checked(folder: Path) -> dict[str, Any]:
     named = [d for stage in report["stages"] for d in stage["divergences"] or [stage["divergence"]] if d and d["candidate"]]
     row["first"] = next((d["candidate"]["source"] for d in named), None)
     row["told"] = {stage["name"]: [*stage["notes"], *stage["warnings"]] for stage in report["stages"]}
-    failed = {stage["name"]: stage.get("error") for stage in report["stages"] if stage["verdict"] == "error"}
+    failed = {stage["name"]: stage["failure"] for stage in report["stages"] if stage["verdict"] == "error"}
     return {**row, "failed": failed} if failed else row
 
 

@@ -312,7 +312,7 @@ def differences(reference: Description, candidate: Description) -> list[str]:
         lines += [
             f"{flag}: {reference.flags[flag]} against {candidate.flags[flag]}"
             for flag in sorted(reference.flags.keys() & candidate.flags.keys())
-            if reference.flags[flag] != candidate.flags[flag]
+            if flag != "device" and reference.flags[flag] != candidate.flags[flag]
         ]
     return lines
 

@@ -717,8 +717,12 @@ def test_paddle_lines_that_freeze_parameters_are_noted():
 
 
 @pytest.mark.torch
-def test_torch_lines_that_freeze_parameters_are_noted():
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_torch_lines_that_freeze_parameters_are_noted(device, request):
     torch = pytest.importorskip("torch")
+    if device is not None:
+        request.addfinalizer(lambda: torch.set_default_device(None))
+        torch.set_default_device(device)
     adapter = finding.load("torch")
     before = torch.Tensor.requires_grad_, torch.Tensor.requires_grad
     with adapter.constructions() as outer, adapter.constructions() as found:

@@ -61,7 +61,9 @@ def _note_freezing() -> None:
     def note(tensor: Any, value: bool) -> None:
         for thread, found, source in _NOTING.copy():
             if not value and thread == threading.get_ident() and isinstance(tensor, torch.nn.Parameter):
-                found[id(tensor)] = source.stack()
+                lines = source.stack()
+                if lines or id(tensor) not in found:  # under torch.set_default_device PyTorch calls once more, from lines of its own
+                    found[id(tensor)] = lines
 
     def requires_grad_(self: Any, requires_grad: bool = True) -> Any:
         note(self, requires_grad)

@@ -89,7 +89,7 @@ class TorchAdapter(_lazily_torch.BuildsLazily, _lending_torch.Lends, _diagnosis_
     def flags(self) -> Dict[str, Any]:
         """Threads, determinism, TF32, default dtype."""
         found: Dict[str, Any] = {
-            "device": str(self._device),
+            "device": str(self._device).replace("cuda", "gpu"),
             "threads": torch.get_num_threads(),
             "interop_threads": torch.get_num_interop_threads(),
             "default_dtype": NAMES.get(torch.get_default_dtype(), str(torch.get_default_dtype())),

@@ -80,6 +80,11 @@ def _variable(name: str) -> Callable[[Examination], str]:
     return lambda side: side.environment.get(name, "not set")
 
 
+def _full(side: Examination) -> str:
+    """Whether products are computed in full; they are on a CPU."""
+    return "0" if side.device == "cpu" else _variable("NVIDIA_TF32_OVERRIDE")(side)
+
+
 def _precision(side: Examination) -> str:
     errors = [check.error for each in side.frameworks for check in each.checks if not check.failure]
     if not errors:
@@ -117,7 +122,7 @@ FEATURES = (
     _Feature("threads", _setting("threads"), False, "another order of sums: rounding only", _ENVIRONMENT + ": OMP_NUM_THREADS"),
     _Feature("OMP_NUM_THREADS", _variable("OMP_NUM_THREADS"), False, "another order of sums: rounding only", _ENVIRONMENT),
     _Feature("MKL_NUM_THREADS", _variable("MKL_NUM_THREADS"), False, "another order of sums: rounding only", _ENVIRONMENT),
-    _Feature("NVIDIA_TF32_OVERRIDE", _variable("NVIDIA_TF32_OVERRIDE"), True, "on a GPU, one side rounds to 10 bits", _ENVIRONMENT),
+    _Feature("NVIDIA_TF32_OVERRIDE", _full, True, "on a GPU, one side rounds to 10 bits", _ENVIRONMENT),
     _Feature(
         "PYTHONHASHSEED", _variable("PYTHONHASHSEED"), True, "the order of sets of texts, and of what is listed from them", _ENVIRONMENT
     ),
