@@ -239,3 +239,22 @@ def test_what_hands_a_value_on_does_not_hide_that_it_is_right(tmp_path):
     found = located(tmp_path, program(whole=True), program(whole=False))
     assert lines(found) == [line_of("before")]
     assert found[0].what == "missing"
+
+
+def test_an_error_that_a_greater_value_hides_is_followed_to_where_it_was_made(tmp_path):
+    """A residual path drowns the branch that is wrong, and what takes the path away shows it again."""
+
+    def program(*, tanh):
+        def run(m):
+            large = m.scale(layer(m, m.input(), 0), 30.0)
+            branch = m.scale(m.gelu(layer(m, m.input(), 1), tanh=tanh), 0.01)  # line: branch
+            x = m.add(large, branch)
+            pooled = m.operation("sum", lambda v: v.sum(1), m.add(x, m.scale(large, -0.99)))
+            return m.operation("div", lambda v: v / 7.0, pooled)
+
+        return run
+
+    found = located(tmp_path, program(tanh=True), program(tanh=False))
+    assert lines(found)[:1] == [line_of("branch")]
+    assert found[0].confirmed
+    assert located(tmp_path / "same", program(tanh=True), program(tanh=True)) == []

@@ -13,6 +13,7 @@ import numpy as np
 from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
 from paralign.dtypes import Typed, widen
+from paralign.locate.reaching import reached
 from paralign.locate.runs.construction import own_line
 from paralign.locate.runs.counterparts import ALIKE, SLIGHT, broadcasts, same_shape
 from paralign.locate.runs.judgement import Judgement
@@ -20,7 +21,7 @@ from paralign.locate.runs.slices import Slices
 from paralign.locate.runs.traverse import CONTEXT, computing_users, makers, way_to
 from paralign.locate.source.call_arguments import differing
 from paralign.locate.suspects import fused_operations
-from paralign.locate.suspects.propose import Reason, Trial, fits, region, suspects, trials
+from paralign.locate.suspects.propose import Reason, Trial, differs_slightly, fits, region, suspects, trials
 from paralign.locate.types import Guilt
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ class _Hunt:
         self.lines: set[str | None] = set()
         self.failed: set[tuple[int, int, int]] = set()
         self.blurred: set[int] = set()  # right but for coordinates in float32
+        self.handed: list[Operation] = []  # suspects whose slight error is their inputs'
         self.spent = 0
 
     def clear(self) -> None:
@@ -125,8 +127,16 @@ class _Hunt:
         untouched = [s for s in suspects(self.judgement) if all((s.number, v.place) not in self.patches for v in s.outputs)]
         if not untouched:
             return not self.outright and self._end()
+        self.handed.clear()
+        if self._one_of(untouched) or (self.handed and self._one_of(self._behind())):
+            return True
+        self._suspect(untouched[0])
+        return False
+
+    def _one_of(self, among: list[Operation]) -> bool:
+        """Try what may be due in the place of some suspects; True where one is at fault."""
         most, alike = (OUTRIGHT, OUTRIGHT) if self.outright else (TRIALS, ALIKE_TRIALS)
-        plans = [_plan(self.judgement, suspect, most, alike) for suspect in untouched[:SUSPECTS]]
+        plans = [_plan(self.judgement, suspect, most, alike) for suspect in among[:SUSPECTS]]
         everything = [trial for plan in plans for trial in plan]
         values = self.laboratory.values(list(dict.fromkeys(trial.due for trial in everything)))
         for trial in sorted(everything, key=self._outputs_last if self.outright else self._cost):
@@ -136,8 +146,16 @@ class _Hunt:
         for plan in plans if not self.outright else ():
             if plan and plan[0].why is Reason.TWIN and self._is_hidden(plan[0], values):
                 return True
-        self._suspect(untouched[0])
         return False
+
+    def _behind(self) -> list[Operation]:
+        """What is wrong of right inputs before suspects that only inherit their error.
+
+        A sum with greater values can hide the error of one of its parts, until something takes these away.
+        """
+        before = reached(self.handed, lambda operation: makers(operation.inputs))
+        odd = [o for o in before if differs_slightly(self.judgement, o) and all((o.number, v.place) not in self.patches for v in o.outputs)]
+        return sorted(odd, key=lambda operation: operation.order)
 
     def _is_hidden(self, trial: Trial, values: Mapping[Value, Typed]) -> bool:
         """Whether an operation is wrong of right inputs, and what follows hardly uses it.
@@ -256,11 +274,11 @@ class _Hunt:
     def _inherited(self, trial: Trial) -> bool:
         """Whether a slight error is the inputs': of the reference's, the result is right."""
         slight = trial.value in self.judgement.wrong and _error(trial) <= SLIGHT  # nothing in another order is slightly wrong
-        if len(trial.region) > 1 or not slight or self.spent >= self.runs:
+        if not slight or self.spent >= self.runs:
             return False
-        judgement, suspect = self.judgement, trial.suspect
+        judgement, within = self.judgement, trial.region or [trial.suspect]
         pairs: list[tuple[Value, Value]] = []
-        for value in dict.fromkeys(suspect.inputs):
+        for value in dict.fromkeys(v for operation in within for v in operation.inputs if v.maker not in within):
             if value.maker is None or not judgement.is_right(value) or judgement.error[value] <= EXACT:
                 continue
             pairs += [(value, due) for due in judgement.partners(value)[:1] if fits(value, due)]
@@ -270,8 +288,12 @@ class _Hunt:
         judged = self._judged([*self.patches.values(), *patches])
         if judged is None:
             return False
-        made = _places(judged).get((suspect.number, trial.value.place))
-        return made is not None and made not in judged.wrong
+        maker = trial.value.maker
+        made = None if maker is None else _places(judged).get((maker.number, trial.value.place))
+        inherited = made is not None and made not in judged.wrong
+        if inherited:
+            self.handed.append(trial.suspect)
+        return inherited
 
     def _judged(self, patches: Sequence[Patch]) -> Judgement | None:
         self.spent += 1

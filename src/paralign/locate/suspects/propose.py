@@ -82,7 +82,7 @@ def suspects(judgement: Judgement) -> list[Operation]:
     if judgement.wrong_outputs():
         frontier = _frontier(judgement)
     else:
-        frontier = [o for o in judgement.candidate.operations if _differs_slightly(judgement, o)]
+        frontier = [o for o in judgement.candidate.operations if differs_slightly(judgement, o)]
     if judgement.scale.thorough:  # small errors add up: the first of them made the others; what resembles nothing goes another way
         return sorted(frontier, key=lambda o: (not _is_slightly_wrong(judgement, o), o.order))
     return sorted(frontier, key=lambda o: (rank(judgement, o), o.order))
@@ -144,7 +144,7 @@ def _is_near(judgement: Judgement, value: Value, other: Value) -> bool:
     return value.digest == other.digest or digests.distance(value.digest, other.digest) <= judgement.scale.own * judgement.scale.floor
 
 
-def _differs_slightly(judgement: Judgement, operation: Operation) -> bool:
+def differs_slightly(judgement: Judgement, operation: Operation) -> bool:
     """Whether an operation does nearly what its twin does, unseen in the outputs."""
     if operation.kind in MOVES or not all(judgement.is_right(v) for v in operation.inputs):
         return False
