@@ -1,0 +1,3 @@
+from .anisotropic import VolumeNet
+
+__all__ = ["VolumeNet"]
