@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from paralign import Side, check
+from paralign.api import check_project
 
 torch = pytest.importorskip("torch")
 paddle = pytest.importorskip("paddle")
@@ -59,18 +60,18 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_porting_mistake_shows_in_its_stage(run, template, mistake):
+@pytest.mark.usefixtures("standing_workers")
+def test_a_porting_mistake_shows_in_its_stage(template, mistake):
     old, new, expected = MISTAKES[mistake]
     candidate = template / "candidate.py"
     text = candidate.read_text()
     assert old in text
     candidate.write_text(text.replace(old, new))
     try:
-        done = run("check", template)
+        result, _ = check_project(template)
     finally:
         candidate.write_text(text)
-    assert done.code == 1, done.out
-    assert {s for s, v in verdicts(template).items() if v == "diverged"} == expected
+    assert {stage.name for stage in result.stages if stage.verdict == "diverged"} == expected
 
 
 # -- live objects ------------------------------------------------------------------------------------------------------------

@@ -183,6 +183,33 @@ def test_an_optimizer_that_is_not_resumed_is_found():
     assert "resumed updates of the candidate" in [p.key for p in result.pairs if p.verdict == DIVERGED]
 
 
+class Unsaved:
+    """Momentum, without a way to save it."""
+
+    def __init__(self, parameters):
+        self.parameters = [p for p in parameters if not p.stop_gradient]
+        self.velocity = [paddle.zeros_like(p) for p in self.parameters]
+
+    def get_lr(self):
+        return 0.01
+
+    def clear_grad(self):
+        for p in self.parameters:
+            p.clear_gradient()
+
+    @paddle.no_grad()
+    def step(self):
+        for number, p in enumerate(self.parameters):
+            self.velocity[number] = 0.9 * self.velocity[number] + p.grad
+            p.set_value(p - 0.01 * self.velocity[number])
+
+
+def test_an_optimizer_that_cannot_be_saved_is_a_warning():
+    result = checked(lambda m: T.SGD(m.parameters(), 0.01, momentum=0.9), lambda m: Unsaved(m.parameters()))
+    assert result.verdict == ALIGNED, told(result)
+    assert any("the candidate's optimizer has no state_dict()" in w for w in result.warnings), told(result)
+
+
 def test_an_optimizer_that_needs_a_closure_is_not_called_aligned():
     result = checked(lambda m: T.LBFGS(m.parameters()), lambda m: P.LBFGS(parameters=m.parameters()))
     assert result.verdict in (UNDERPOWERED, "not tested")

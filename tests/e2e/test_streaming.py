@@ -41,6 +41,7 @@ def port(folder, faults=()):
 @pytest.mark.torch
 @pytest.mark.paddle
 @pytest.mark.slow
+@pytest.mark.usefixtures("standing_workers")
 def test_a_right_port_is_aligned_and_what_was_not_run_is_said(tmp_path, capsys):
     port(tmp_path)
     assert main(["check", str(tmp_path)]) == 0
@@ -56,6 +57,7 @@ def test_a_right_port_is_aligned_and_what_was_not_run_is_said(tmp_path, capsys):
 @pytest.mark.torch
 @pytest.mark.paddle
 @pytest.mark.slow
+@pytest.mark.usefixtures("standing_workers")
 def test_a_wrong_base_a_swap_and_a_stale_shard_are_found_with_block_and_line(tmp_path):
     port(tmp_path, ("swap", "stale"))
     source = tmp_path / "candidate.py"
@@ -167,6 +169,7 @@ def build_model():
 
 @pytest.mark.torch
 @pytest.mark.slow
+@pytest.mark.usefixtures("standing_workers")
 def test_a_table_that_the_model_hands_to_its_blocks_is_compared_too(tmp_path):
     """Blocks are given the reference's table: a wrong one of the candidate's shows in what builds it, and in what they are called with."""
     for side, base in (("reference", 10000.0), ("candidate", 500.0)):
@@ -278,6 +281,7 @@ def test_both_sides_run_freely_from_checkpoints_of_any_format(tmp_path):
 
 @pytest.mark.torch
 @pytest.mark.slow
+@pytest.mark.usefixtures("standing_workers")
 def test_weights_of_a_block_that_was_not_run_show_in_the_free_run(tmp_path):
     """Of bfloat16: the block is right on the reference's inputs and weights, the model with its own is not."""
     words(tmp_path, dtype="bfloat16", spoilt="layers.3.fc.weight")
@@ -294,6 +298,7 @@ def test_weights_of_a_block_that_was_not_run_show_in_the_free_run(tmp_path):
 
 @pytest.mark.torch
 @pytest.mark.slow
+@pytest.mark.usefixtures("standing_workers")
 def test_a_check_that_was_cut_short_goes_on_with_the_units_that_are_left(tmp_path):
     words(tmp_path, free="false")
     settings = (tmp_path / "paralign.toml").read_text().replace("sample = 1", "sample = 2")

@@ -255,7 +255,14 @@ class Told(Numbered):
         self.epoch = epoch
 
 
-@pytest.mark.parametrize(("one", "other"), [(Told, Numbered), (Numbered, Told), (Numbered, Numbered)])
+class OfClass(RandomSampler):
+    """The number has its first value from the class, as a loop finds it that has not begun."""
+
+    epoch = 0
+    __iter__ = Numbered.__iter__
+
+
+@pytest.mark.parametrize(("one", "other"), [(Told, Numbered), (Numbered, Told), (Numbered, Numbered), (Numbered, OfClass), (OfClass, Told)])
 def test_the_number_of_an_epoch_is_set_by_a_method_or_as_an_attribute(one, other):
     stage = compared(side(loader=Loader(Data(400), one)), side(loader=Loader(Data(400), other)))
     assert next(p for p in stage.pairs if p.key == "sampler").verdict == ALIGNED

@@ -141,7 +141,8 @@ def _epoch_setter(samplers: Tuple[Any, ...]) -> Optional[Callable[[int], Any]]:
         if callable(getattr(sampler, "set_epoch", None)):
             return sampler.set_epoch  # type: ignore[no-any-return]
     for sampler in samplers:
-        if type(getattr(sampler, "__dict__", {}).get("epoch")) is int:
+        own = not isinstance(getattr(type(sampler), "epoch", None), property)  # the number may be a default of the class
+        if sampler is not None and own and type(getattr(sampler, "epoch", None)) is int:
             return partial(setattr, sampler, "epoch")
     return None
 

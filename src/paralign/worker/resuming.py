@@ -60,6 +60,7 @@ def _steps(
             add_state(writer, read(session, made[0]), run)
         except UsageError as error:
             answer.unmapped = str(error)
+        answer.unsaved = not hasattr(made[0], "state_dict")
         saved = [copy.deepcopy(part.state_dict()) for part in _parts(made)] if "state" not in values else []
     with names_anew(session):
         again = optimizer_of(session)

@@ -54,7 +54,10 @@ def judge(context: Context, result: StageResult, experiment: Experiment, *, acro
         if capture is not None:
             pair = _pair(f"resumed updates of the {name}", uninterrupted, capture, experiment)
             result.pairs.append(pair)
-            if pair.verdict == DIVERGED and name == "reference":
+            if pair.verdict == DIVERGED and Resuming.answer(capture).unsaved:
+                pair.judged = False
+                result.warnings.append(f"the {name}'s optimizer has no state_dict(): a training of it cannot be resumed as it was")
+            elif pair.verdict == DIVERGED and name == "reference":
                 pair.judged, forgets = False, True
                 result.warnings.append("the reference itself does not go on as it was after its optimizer is saved and loaded")
             elif pair.verdict == DIVERGED and forgets:
