@@ -187,7 +187,10 @@ class Stepping(InRuns[Ran], task="stepping"):
 
 @dataclass
 class Resumed(Ran):
-    """``unmapped``: why the optimizer's state cannot be mapped, ''; ``unsaved``: whether it has no ``state_dict`` to save it by."""
+    """``unmapped``: why the optimizer's state cannot be mapped, ''.
+
+    ``unsaved``: whether it has no ``state_dict`` to save it by.
+    """
 
     unmapped: str = ""
     unsaved: bool = False
