@@ -51,12 +51,8 @@ def judge(context: Context, result: StageResult, captures: tuple[Capture, Captur
     if not all(capture.select(role="gradient", run=run, step=0) for capture, run in needed):
         return
     pairs = [p for p in Steps(context, *captures, _NATIVE, "train").gradients(0) if _is_measured(captures[0], p, native)]
-    size = _length(_size(p) for p in pairs)
-    if not size > 0 or not math.isfinite(size):
-        return
-    far = _length(_error(p) for p in pairs) / size
-    own = _length(_noise(p) for p in pairs) / size
-    if far <= LIMIT * max(own, LEAST):
+    far, own = together(pairs)
+    if not far > LIMIT * max(own, LEAST):
         return
     worst = max(pairs, key=_error)
     worst.key, worst.verdict, worst.judged = f"{worst.key} (native)", DIVERGED, True
@@ -66,6 +62,14 @@ def judge(context: Context, result: StageResult, captures: tuple[Capture, Captur
         f"in float64 both sides agree; as they are, the candidate's gradients together are {far:.2g} away from the reference's, whose own "
         f"rounding is {own:.2g}: a lower precision in the backward pass alone?"
     )
+
+
+def together(pairs: list[Pair]) -> tuple[float, float]:
+    """How far all values of some pairs together are apart, and the reference's own rounding, both relative; 0 where they have no size."""
+    size = _length(_size(p) for p in pairs)
+    if not size > 0 or not math.isfinite(size):
+        return 0.0, 0.0
+    return _length(_error(p) for p in pairs) / size, _length(_noise(p) for p in pairs) / size
 
 
 def _is_measured(reference: Capture, pair: Pair, run: str) -> bool:

@@ -24,7 +24,7 @@ from paralign.model import (
     Unjudged,
     overall,
 )
-from paralign.stages.backward import made_up, own_step_draws
+from paralign.stages.backward import made_up, native_gradients, own_step_draws
 from paralign.stages.backward.own_step_causes import divergence_at, explain, trace
 from paralign.stages.backward.own_step_gradients import compare_gradients
 from paralign.stages.backward.own_step_records import Steps, first_gradients, is_random, orders_of, record_steps
@@ -43,6 +43,12 @@ if TYPE_CHECKING:
 
 #: native steps of a side may be this much less exact than the other's: those in lower precision are a thousand times
 COARSER = 100.0
+
+#: share of all parameters that no chance makes less exact
+MANY = 0.2
+
+#: roles of what is recorded of every parameter
+_OF_PARAMETERS = ("parameter", "gradient")
 
 #: characters that are shown of what a side said of its inputs
 SAID = 120
@@ -272,6 +278,8 @@ def _judge_native(part: StageResult, steps: Steps) -> None:
     settle(pairs, replace(AGAINST, limit=COARSER), Tolerance())
     _excuse_variances(steps.context, pairs)
     wrong = [p for p in pairs if p.verdict == DIVERGED and p.noise is not None and p.noise.value > 0]
+    coarse = {role for role in _OF_PARAMETERS if _is_coarse([p for p in pairs if p.reference is not None and p.reference.role == role])}
+    wrong = [p for p in wrong if p.reference is None or p.reference.role in coarse or p.reference.role not in _OF_PARAMETERS]
     for pair in wrong:
         pair.key = f"{pair.key} (native)"
     own = _inexact(steps.reference, steps), _inexact(steps.candidate, steps)
@@ -290,6 +298,17 @@ def _judge_native(part: StageResult, steps: Steps) -> None:
         part.warnings.append(
             f"the reference's steps are less exact ({own[0]:.1g}) than the candidate's ({own[1]:.1g}): mixed precision on one side only?"
         )
+
+
+def _is_coarse(pairs: list[Pair]) -> bool:
+    """Whether many of them, or all together, are less exact than the reference's.
+
+    A single one may cancel out in one kernel and not in another, and a rule like Adam's makes as much of that as of the others.
+    """
+    if sum(pair.verdict == DIVERGED for pair in pairs) >= MANY * len(pairs):
+        return True
+    far, own = native_gradients.together([p for p in pairs if p.noise is not None and p.error is not None])
+    return far > COARSER * max(own, native_gradients.LEAST)
 
 
 def _inexact(capture: Capture, steps: Steps) -> float:
