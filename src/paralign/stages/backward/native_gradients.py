@@ -65,7 +65,10 @@ def judge(context: Context, result: StageResult, captures: tuple[Capture, Captur
 
 
 def together(pairs: list[Pair]) -> tuple[float, float]:
-    """How far all values of some pairs together are apart, and the reference's own rounding, both relative; 0 where they have no size."""
+    """How far all values of some pairs together are apart, and the reference's own rounding.
+
+    Both are relative, and 0 where the values have no size.
+    """
     size = _length(_size(p) for p in pairs)
     if not size > 0 or not math.isfinite(size):
         return 0.0, 0.0

@@ -30,6 +30,17 @@ class TrustedAdam(Optimizer):
         self.moments = {}
         self.count = 0
 
+    def state_dict(self):
+        kept = super().state_dict()
+        kept["moments"] = dict(self.moments)
+        kept["count"] = self.count
+        return kept
+
+    def set_state_dict(self, state_dict):
+        state = dict(state_dict)
+        self.moments, self.count = dict(state.pop("moments")), state.pop("count")
+        super().set_state_dict(state)
+
     def _trust(self, weight, update):
         ratio = paddle.norm(weight) / paddle.norm(update)
         usable = paddle.logical_and(paddle.isfinite(ratio), ratio > 0)
