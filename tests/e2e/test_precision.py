@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -455,6 +457,28 @@ def overflowing():
             return gradient * 1e30 * 1e30 if gradient.dtype == torch.float32 else gradient
 
     return torch.nn.Sequential(torch.nn.Linear(64, 32), type("Handing", (torch.nn.Module,), {"forward": lambda _, x: Overflow.apply(x)})())
+
+
+class BiasThrough(torch.nn.Linear):
+    """A layer whose bias gets a gradient that float32 may not hold."""
+
+    def __init__(self, *, overflows):
+        super().__init__(64, 10)
+        self.overflows = overflows
+
+    def forward(self, x):
+        bias = self.bias
+        if self.overflows and bias.requires_grad:
+            bias = bias.view_as(bias)
+            bias.register_hook(lambda g: g * math.inf if g.dtype == torch.float32 else g)
+        return torch.nn.functional.linear(x, self.weight, bias)
+
+
+def test_a_gradient_that_overflows_on_one_side_alone_diverges():
+    result = lower(
+        lambda: BiasThrough(overflows=False), lambda: BiasThrough(overflows=True), "backward", loss=torch.nn.functional.cross_entropy
+    )
+    assert result["backward"].verdict == "diverged", said(result["backward"])
 
 
 def test_gradients_that_overflow_on_both_sides_accuse_nobody():

@@ -6,6 +6,7 @@ They are read off PyTorch's and Paddle's loaders alike.
 from __future__ import annotations
 
 from functools import partial
+from inspect import getattr_static
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 #: epochs whose indices are drawn: two tell whether the order changes, the third whether it comes back
 EPOCHS = 3
+
+#: numbers of an epoch that a class gives its samplers to begin with; another may be a length
+_FIRST = (-1, 0, 1)
 
 #: indices of one epoch that are kept: 1.6 MB
 MOST = 200_000
@@ -141,8 +145,9 @@ def _epoch_setter(samplers: Tuple[Any, ...]) -> Optional[Callable[[int], Any]]:
         if callable(getattr(sampler, "set_epoch", None)):
             return sampler.set_epoch  # type: ignore[no-any-return]
     for sampler in samplers:
-        own = not isinstance(getattr(type(sampler), "epoch", None), property)  # the number may be a default of the class
-        if sampler is not None and own and type(getattr(sampler, "epoch", None)) is int:
+        number, held = getattr_static(sampler, "epoch", None), getattr(sampler, "__dict__", None)
+        of_class = held is not None and "epoch" not in held and number in _FIRST
+        if type(number) is int and held is not None and ("epoch" in held or of_class):
             return partial(setattr, sampler, "epoch")
     return None
 

@@ -141,7 +141,7 @@ def _plain(state: Any) -> Any:
 
 def _device(description: RankDescription) -> str:
     """The device of this process: the CPU, or the card of its number on this machine."""
-    device = str(description.device)
+    device = str(description.device).replace("cuda", "gpu")
     return device if device == "cpu" else f"{device.split(':', maxsplit=1)[0]}:{number(LOCAL_RANKS) or 0}"
 
 

@@ -50,9 +50,9 @@ def other_way(double: Graph, native: Graph) -> OtherWay | None:
     odd = [o for o in native.operations if o.number not in done]
     odd += [o for o in double.operations if o.number not in known]
     odd += [of_native[known[o.number]] for o in double.operations if o.number in known and _differs(o, of_native[known[o.number]])]
-    kernels = {o.source for graph in (double, native) for o in graph.operations if o.op.split(".")[1:2] and o.op.split(".")[1] in _CHOSEN}
+    kernels = {(o.source, o.module) for graph in (double, native) for o in graph.operations if _CHOSEN & {*o.op.split(".")}}
     for operation in sorted(odd, key=lambda each: each.number):
-        if operation.source not in kernels and operation.source is not None and _computes(operation):
+        if (operation.source, operation.module) not in kernels and operation.source is not None and _computes(operation):
             return OtherWay(operation.op, operation.source, operation.module)
     return None
 

@@ -111,6 +111,7 @@ class _Hunt:
         self.failed: set[tuple[int, int, int]] = set()
         self.blurred: set[int] = set()  # right but for coordinates in float32
         self.handed: list[Operation] = []  # suspects whose slight error is their inputs'
+        self._exact: dict[tuple[tuple[int, int], ...], Judgement | None] = {}  # the run with some inputs exact
         self.spent = 0
 
     def clear(self) -> None:
@@ -128,7 +129,8 @@ class _Hunt:
         if not untouched:
             return not self.outright and self._end()
         self.handed.clear()
-        if self._one_of(untouched) or (self.handed and self._one_of(self._behind())):
+        self._exact.clear()
+        if self._one_of(untouched) or (self.handed and self._one_of(self._behind(untouched))):
             return True
         self._suspect(untouched[0])
         return False
@@ -148,13 +150,14 @@ class _Hunt:
                 return True
         return False
 
-    def _behind(self) -> list[Operation]:
+    def _behind(self, tried: list[Operation]) -> list[Operation]:
         """What is wrong of right inputs before suspects that only inherit their error.
 
         A sum with greater values can hide the error of one of its parts, until something takes these away.
         """
         before = reached(self.handed, lambda operation: makers(operation.inputs))
-        odd = [o for o in before if differs_slightly(self.judgement, o) and all((o.number, v.place) not in self.patches for v in o.outputs)]
+        odd = [o for o in before if o not in tried and differs_slightly(self.judgement, o)]
+        odd = [o for o in odd if all((o.number, v.place) not in self.patches for v in o.outputs)]
         return sorted(odd, key=lambda operation: operation.order)
 
     def _is_hidden(self, trial: Trial, values: Mapping[Value, Typed]) -> bool:
@@ -285,7 +288,10 @@ class _Hunt:
         patches = self._patches_of(pairs) if pairs else []
         if not pairs or len(patches) < len(pairs):
             return False
-        judged = self._judged([*self.patches.values(), *patches])
+        places = tuple((patch.number, patch.place) for patch in patches)
+        if places not in self._exact:
+            self._exact[places] = self._judged([*self.patches.values(), *patches])
+        judged = self._exact[places]
         if judged is None:
             return False
         maker = trial.value.maker

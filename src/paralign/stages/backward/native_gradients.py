@@ -67,12 +67,16 @@ def judge(context: Context, result: StageResult, captures: tuple[Capture, Captur
 def together(pairs: list[Pair]) -> tuple[float, float]:
     """How far all values of some pairs together are apart, and the reference's own rounding.
 
-    Both are relative, and 0 where the values have no size.
+    Both are relative, and 0 where the values have no size. An error that is not finite is infinite for all.
     """
     size = _length(_size(p) for p in pairs)
+    own = _length(_noise(p) for p in pairs) / size if size > 0 else 0.0
+    own = own if math.isfinite(own) else 0.0
+    if any(pair.error is not None and not math.isfinite(pair.error) for pair in pairs):
+        return math.inf, own
     if not size > 0 or not math.isfinite(size):
         return 0.0, 0.0
-    return _length(_error(p) for p in pairs) / size, _length(_noise(p) for p in pairs) / size
+    return _length(_error(p) for p in pairs) / size, own
 
 
 def _is_measured(reference: Capture, pair: Pair, run: str) -> bool:

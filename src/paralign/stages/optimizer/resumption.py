@@ -55,7 +55,7 @@ def judge(context: Context, result: StageResult, experiment: Experiment, *, acro
             pair = _pair(f"resumed updates of the {name}", uninterrupted, capture, experiment)
             result.pairs.append(pair)
             if pair.verdict == DIVERGED and Resuming.answer(capture).unsaved:
-                pair.judged = False
+                pair.judged, forgets = False, True  # a port of a program that cannot resume need not
                 result.warnings.append(f"the {name}'s optimizer has no state_dict(): a training of it cannot be resumed as it was")
             elif pair.verdict == DIVERGED and name == "reference":
                 pair.judged, forgets = False, True
