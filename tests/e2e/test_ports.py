@@ -88,6 +88,23 @@ def test_equal_and_constant_tensors_are_moved_to_be_told_apart_and_put_back():
     assert all(torch.equal(t, before[n]) for n, t in model.state_dict().items())
 
 
+def test_slopes_of_one_number_each_that_are_equal_are_told_apart():
+    """Each ``PReLU()`` of a new model holds 0.25."""
+    ours = ports.torch_model(
+        lambda: {"fc": torch.nn.Linear(8, 8), "p": torch.nn.PReLU(), "q": torch.nn.PReLU(), "r": torch.nn.PReLU()},
+        lambda m, x: m.r(m.fc(m.q(m.fc(m.p(x) - 1.0)) - 1.0) - 1.0),
+    )
+    theirs = ports.paddle_model(
+        lambda: {"one": paddle.nn.PReLU(), "two": paddle.nn.PReLU(), "three": paddle.nn.PReLU(), "body": paddle.nn.Linear(8, 8)},
+        lambda m, x: m.one(m.body(m.two(m.body(m.three(x) - 1.0)) - 1.0) - 1.0),
+    )
+    result = run(lambda: (ours, theirs, ports.X))
+    assert [s.verdict for s in result.stages] == ["aligned", "aligned"], told(result)
+    placed = {p.key: p.candidate.name.partition(".")[0] for p in result["weights"].pairs}
+    assert {placed["p.weight"], placed["q.weight"], placed["r.weight"]} == {"one", "two", "three"}
+    assert (placed["p.weight"], placed["r.weight"]) == ("three", "one")
+
+
 def test_rules_force_a_mapping_that_the_run_then_refutes():
     rules = "\n".join(
         f'[[rename]]\nreference = "blocks.{{a}}.{one}"\ncandidate = "layers.{{a}}.{other}"'

@@ -346,7 +346,7 @@ def told_apart(weights: Capture, records: Iterable[Record], *, single: bool = Fa
         value = weights.value(record)
         array = np.ascontiguousarray(value.array)
         digest = hashlib.blake2b(array.data if array.size else b"", digest_size=16).digest() + repr(array.shape).encode()
-        alike = array.size > 1 and (digest in seen or array.min() == array.max())
+        alike = digest in seen or (array.size > 1 and array.min() == array.max())
         neutral = single and array.size == 1 and float(widen(value).ravel()[0]) in (0.0, 1.0)
         if alike or neutral:
             wide = widen(value)
