@@ -60,6 +60,8 @@ def test_changes_that_are_rounding_themselves_say_nothing_of_all_together():
 
 def test_an_error_that_is_not_finite_is_one_of_all_together():
     assert native_gradients.together([pair(1e-6), pair(math.inf, size=0.0)])[0] == math.inf
+    worst = max([pair(1e-6, size=0.0), pair(math.inf, size=0.0), pair(1e-3)], key=native_gradients._error)
+    assert worst.error == math.inf
     assert native_gradients.together([pair(1e-6)]) == pytest.approx((1e-6, 6.7e-7))
     assert native_gradients.together([pair(1e-6, size=0.0)]) == (0.0, 0.0)
     assert native_gradients.together([]) == (0.0, 0.0)

@@ -142,6 +142,20 @@ def test_what_the_sides_own_step_keeps_is_found(tmp_path):
     assert code(found.containers[0]["line"]).startswith(("held.append", "loss ="))
 
 
+@pytest.mark.torch
+def test_an_own_step_that_wants_more_than_inputs_and_labels_is_said(tmp_path):
+    def train_step(model, optimizer, batch):
+        inputs, labels, weights = batch
+        raise AssertionError(model, optimizer, inputs, labels, weights)
+
+    side = {**torch_side(lambda *_: None), "train_step": train_step}
+    found = watched(tmp_path, side, "torch", "step")
+    assert found.growing == []
+    assert found.unwatched.startswith("ValueError: not enough values to unpack")
+    with pytest.raises(ValueError, match="not enough values"):
+        watched(tmp_path / "no loss", {name: side[name] for name in side if name != "loss"}, "torch", "step")
+
+
 def paddle_side(keep):
     paddle = pytest.importorskip("paddle")
 

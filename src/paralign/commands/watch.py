@@ -59,6 +59,7 @@ class Growth:
     lines: list[dict[str, Any]] = field(default_factory=list)
     graphs: list[dict[str, Any]] = field(default_factory=list)
     fixes: list[str] = field(default_factory=list)
+    unwatched: str = ""
 
 
 def add_commands(commands: Any) -> None:
@@ -148,7 +149,7 @@ def judged(capture: Capture, side: str, what: str) -> Growth:
         growing.remove("python")  # no line of the user's keeps it: caches of the interpreter and of the framework
     if growing == ["host"] and trends["host"].slope * steps < SLACK:
         growing = []
-    found = Growth(side, what, steps, trends, growing)
+    found = Growth(side, what, steps, trends, growing, unwatched=answer.unwatched)
     if growing:
         found.containers, found.lines = answer.containers, answer.lines
         found.graphs = answer.graphs if "nodes" in growing or any(c["graph"] for c in found.containers) else []
@@ -193,6 +194,8 @@ def _told(found: Growth) -> list[str]:
 
     names = {"step": "training steps", "forward": "forward passes", "predict": "predictions"}
     lines = [f"{found.side}: {found.steps} {names[found.what]}"]
+    if found.unwatched:
+        lines.append(f"  train_step was not watched, a step by the loss was: it fails on inputs and labels alone: {found.unwatched}")
     for name, (said, unit, _) in SERIES.items():
         each = found.trends[name]
         size = f"{each.slope:+,.0f} {unit}" if unit else f"{each.slope:+.2f}"

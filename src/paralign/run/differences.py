@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from paralign.adapters.base import TF32_OVERRIDE
 from paralign.run.examination import version
 from paralign.run.symptoms import ROUNDED
 
@@ -82,7 +83,7 @@ def _variable(name: str) -> Callable[[Examination], str]:
 
 def _full(side: Examination) -> str:
     """Whether products are computed in full; they are on a CPU."""
-    return "0" if side.device == "cpu" else _variable("NVIDIA_TF32_OVERRIDE")(side)
+    return "0" if side.device == "cpu" else _variable(TF32_OVERRIDE)(side)
 
 
 def _precision(side: Examination) -> str:
@@ -122,7 +123,7 @@ FEATURES = (
     _Feature("threads", _setting("threads"), False, "another order of sums: rounding only", _ENVIRONMENT + ": OMP_NUM_THREADS"),
     _Feature("OMP_NUM_THREADS", _variable("OMP_NUM_THREADS"), False, "another order of sums: rounding only", _ENVIRONMENT),
     _Feature("MKL_NUM_THREADS", _variable("MKL_NUM_THREADS"), False, "another order of sums: rounding only", _ENVIRONMENT),
-    _Feature("NVIDIA_TF32_OVERRIDE", _full, True, "on a GPU, one side rounds to 10 bits", _ENVIRONMENT),
+    _Feature(TF32_OVERRIDE, _full, True, "on a GPU, one side rounds to 10 bits", _ENVIRONMENT),
     _Feature(
         "PYTHONHASHSEED", _variable("PYTHONHASHSEED"), True, "the order of sets of texts, and of what is listed from them", _ENVIRONMENT
     ),

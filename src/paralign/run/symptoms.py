@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from paralign.adapters.finding import OLDEST
 from paralign.adapters.profile import profile_of
 from paralign.run.examination import LEAST_PYTHON, Check, Examination, Framework, Trouble, version
+from paralign.worker.diagnosis import COLLECTIVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -135,7 +136,7 @@ def _of_framework(side: Examination, framework: Framework) -> Iterator[Symptom]:
 def _of_check(side: Examination, framework: Framework, check: Check) -> Iterator[Symptom]:
     where = f"the {check.name} of {framework.name} on {side.device}"
     if check.failure:
-        fix = _COLLECTIVE if check.name == "collective" else _NUMPY
+        fix = _COLLECTIVE if check.name == COLLECTIVE else _NUMPY
         yield Symptom(Severity.FAULT, side.side, f"{where} fails{_after(check.failure)}", fix)
     elif not check.error <= REDUCED:
         what = f"{where} is wrong: {check.error:.1e} from numpy's result, where {ROUNDED:.0e} is rounding"

@@ -146,8 +146,7 @@ def _epoch_setter(samplers: Tuple[Any, ...]) -> Optional[Callable[[int], Any]]:
             return sampler.set_epoch  # type: ignore[no-any-return]
     for sampler in samplers:
         number, held = getattr_static(sampler, "epoch", None), getattr(sampler, "__dict__", None)
-        of_class = held is not None and "epoch" not in held and number in _FIRST
-        if type(number) is int and held is not None and ("epoch" in held or of_class):
+        if type(number) is int and held is not None and ("epoch" in held or number in _FIRST):
             return partial(setattr, sampler, "epoch")
     return None
 

@@ -105,7 +105,7 @@ def _step_seconds(session: Session, values: Dict[str, Capture]) -> Optional[floa
     what = "step" if {"loss", "build_optimizer"} <= set(session.functions) and "labels" in values else "forward"
     with session.untouched():
         session.adapter.train(session.model, "train")
-        act = step_of(session, Memory(what, STEPS, 1), values)
+        act, _ = step_of(session, Memory(what, STEPS, 1), values)
         act()
         began = time.perf_counter()
         for _ in range(STEPS):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Set, Tupl
 import numpy as np
 
 from paralign.adapters.base import Metering, Training
-from paralign.errors import UsageError
+from paralign.errors import UsageError, message_of
 from paralign.worker.feed import form_of, joined, own_form
 from paralign.worker.files import system_folders
 from paralign.worker.program import predict
@@ -60,7 +60,7 @@ def memory(session: Session, writer: CaptureWriter, options: Memory, values: Dic
     Recorded: ``host``, ``device``, ``python`` (bytes), ``tensors`` and
     ``nodes`` (counts), one value a step.
     """
-    act = step_of(session, options, values)
+    act, unwatched = step_of(session, options, values)
     with session.untouched():
         session.adapter.train(session.model, "train" if options.what == "step" else "eval")
         session.seed()
@@ -77,34 +77,29 @@ def memory(session: Session, writer: CaptureWriter, options: Memory, values: Dic
             tracemalloc.stop()
     for name, found in series.items():
         writer.add(name, np.asarray(found, np.float64), role="state")
-    return MemoryWatched(grown, lines, graphs, options.steps)
+    return MemoryWatched(grown, lines, graphs, options.steps, unwatched)
 
 
-def step_of(session: Session, options: Memory, values: Dict[str, Capture]) -> Callable[[], Any]:
-    """One step."""
+def step_of(session: Session, options: Memory, values: Dict[str, Capture]) -> Tuple[Callable[[], Any], str]:
+    """One step, the side's own where it can be run; and why that could not, ''."""
     if options.what == "predict":
-        return lambda: predict(session, options.path)
+        return lambda: predict(session, options.path), ""
     inputs = session.inputs(values["inputs"], NATIVE)
     if options.what == "forward":
-        return lambda: session.call(session.fresh(inputs))
+        return lambda: session.call(session.fresh(inputs)), ""
     if "labels" not in values:
         raise UsageError("a training step needs labels", where=session.side, hint="define labels(), or set [labels] in paralign.toml")
     labels = session.tree(values["labels"], "labels", NATIVE)
     adapter = trainer(session)
     optimizer, scheduler = optimizer_of(session) if "build_optimizer" in session.functions else (None, None)
 
+    unwatched = ""
     if "train_step" in session.functions and optimizer is not None:
-        form = own_form(session) or form_of(values)
-        own = partial(_own_step, session, optimizer, inputs, labels, form)
-        try:
-            with session.untouched():
-                session.adapter.train(session.model, "train")
-                own()
-        except Exception:  # a step of the user's that wants more of its batch than inputs and labels
-            if "loss" not in session.functions:
-                raise
-        else:
-            return own
+        batch = joined(inputs, labels, own_form(session) or form_of(values))
+        own = partial(_own_step, session, optimizer, batch)
+        unwatched = _tried(session, own)
+        if not unwatched:
+            return own, ""
 
     def step() -> None:
         result = session.function("loss")(session.call(session.fresh(inputs)), session.fresh(labels))
@@ -114,11 +109,27 @@ def step_of(session: Session, options: Memory, values: Dict[str, Capture]) -> Ca
             adapter.step_scheduler(optimizer, scheduler)
         adapter.clear_gradients(session.model, optimizer)
 
-    return step
+    return step, unwatched
 
 
-def _own_step(session: Session, optimizer: Any, inputs: Any, labels: Any, form: Dict[str, Any]) -> None:
-    session.function("train_step")(session.model, optimizer, session.fresh(joined(inputs, labels, form)))
+def _own_step(session: Session, optimizer: Any, batch: Any) -> None:
+    session.function("train_step")(session.model, optimizer, session.fresh(batch))
+
+
+def _tried(session: Session, own: Callable[[], Any]) -> str:
+    """Why the side's own step fails on inputs and labels alone, ''.
+
+    Without a loss there is no other step, and it raises.
+    """
+    try:
+        with session.untouched():
+            session.adapter.train(session.model, "train")
+            own()
+    except Exception as error:
+        if "loss" not in session.functions:
+            raise
+        return f"{type(error).__name__}: {message_of(error)}"
+    return ""
 
 
 def _watched(session: Session, act: Callable[[], Any], steps: int) -> Tuple[Dict[str, Any], List[Dict[str, Any]], List[Dict[str, Any]]]:

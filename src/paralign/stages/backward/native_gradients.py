@@ -92,8 +92,9 @@ def _length(sizes: Iterable[float]) -> float:
 
 
 def _error(pair: Pair) -> float:
-    """The size of a pair's error."""
-    return (pair.error or 0.0) * _size(pair)
+    """The size of a pair's error; infinite where it is not finite, whatever the values."""
+    error = pair.error or 0.0
+    return error * _size(pair) if math.isfinite(error) else math.inf
 
 
 def _noise(pair: Pair) -> float:

@@ -125,13 +125,14 @@ class Ranked(Task[RankTold], task="distributed"):
 class MemoryWatched:
     """The containers, lines and graphs that grow, over how many steps.
 
-    See :mod:`paralign.worker.memory`.
+    ``unwatched``: why the side's own ``train_step`` was not what was watched, ''. See :mod:`paralign.worker.memory`.
     """
 
     containers: List[Dict[str, Any]]
     lines: List[Dict[str, Any]]
     graphs: List[Dict[str, Any]]
     steps: int
+    unwatched: str = ""
 
 
 @dataclass(frozen=True)
