@@ -18,16 +18,19 @@ from paralign.locate.runs.construction import own_line
 from paralign.locate.runs.counterparts import ALIKE, SLIGHT, broadcasts, same_shape
 from paralign.locate.runs.judgement import Judgement
 from paralign.locate.runs.slices import Slices
-from paralign.locate.runs.traverse import CONTEXT, computing_users, makers, way_to
+from paralign.locate.runs.traverse import CONTEXT, makers, way_to
 from paralign.locate.source.call_arguments import differing
-from paralign.locate.suspects import fused_operations
+from paralign.locate.suspects import fused_operations, repeats
+from paralign.locate.suspects.evidence import FOLLOWED, followed, improved, places, repaired
 from paralign.locate.suspects.propose import Reason, Trial, differs_slightly, fits, region, suspects, trials
+from paralign.locate.suspects.repeats import Shown
 from paralign.locate.types import Guilt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from paralign.locate.runs.dataflow import Graph, Operation, Value
+    from paralign.locate.suspects.repeats import Repeat
 
 #: suspects that are tried before giving up, and trials of each
 SUSPECTS, TRIALS = 8, 6
@@ -38,11 +41,8 @@ ALIKE_TRIALS = 2
 #: trials of each where only what repairs an output confirms it
 OUTRIGHT = 8
 
-#: operations after a point that are looked at to see whether a value put there makes them right
-FOLLOWED = 32
-
-#: an error that falls by this factor has fallen
-FALL = 3.0
+#: runs for all calls of lines at fault that may explain nothing: each costs what a trial costs
+FUTILE = 4
 
 #: an input no further from the reference's has no error to hand on
 EXACT = 1e-13
@@ -111,6 +111,7 @@ class _Hunt:
         self.failed: set[tuple[int, int, int]] = set()
         self.blurred: set[int] = set()  # right but for coordinates in float32
         self.handed: list[Operation] = []  # suspects whose slight error is their inputs'
+        self.exhausted, self.futile = 0, 0  # so many faults explain no further suspect; runs that explained none
         self._exact: dict[tuple[tuple[int, int], ...], Judgement | None] = {}  # the run with some inputs exact
         self.spent = 0
 
@@ -128,6 +129,8 @@ class _Hunt:
         untouched = [s for s in suspects(self.judgement) if all((s.number, v.place) not in self.patches for v in s.outputs)]
         if not untouched:
             return not self.outright and self._end()
+        if self._explains(untouched):
+            return True
         self.handed.clear()
         self._exact.clear()
         if self._one_of(untouched) or (self.handed and self._one_of(self._behind(untouched))):
@@ -192,7 +195,7 @@ class _Hunt:
 
     def _made_of(self, value: Value) -> list[Value]:
         """What is computed of a value, past what only moves it."""
-        return [v for user, _ in _followed(self.judgement, value) if user.kind not in MOVES for v in user.outputs]
+        return [v for user, _ in followed(self.judgement, value) if user.kind not in MOVES for v in user.outputs]
 
     def _cost(self, trial: Trial) -> tuple[bool, bool, bool, int]:
         """The order of trials: one operation before several, few before many, masks last.
@@ -231,8 +234,8 @@ class _Hunt:
     def _confirms(self, trial: Trial, judged: Judgement) -> bool:
         """Whether a run with the reference's value in place shows that a trial is right."""
         if self.outright:
-            return _repaired(self.judgement, judged)
-        return _improved(self.judgement, judged, trial) and not self._inherited(trial)
+            return repaired(self.judgement, judged)
+        return improved(self.judgement, judged, trial) and not self._inherited(trial)
 
     def _slices(self, trial: Trial) -> Slices | None:
         """What the reference makes on the way to what is due: values and fused steps."""
@@ -288,14 +291,14 @@ class _Hunt:
         patches = self._patches_of(pairs) if pairs else []
         if not pairs or len(patches) < len(pairs):
             return False
-        places = tuple((patch.number, patch.place) for patch in patches)
-        if places not in self._exact:
-            self._exact[places] = self._judged([*self.patches.values(), *patches])
-        judged = self._exact[places]
+        replaced = tuple((patch.number, patch.place) for patch in patches)
+        if replaced not in self._exact:
+            self._exact[replaced] = self._judged([*self.patches.values(), *patches])
+        judged = self._exact[replaced]
         if judged is None:
             return False
         maker = trial.value.maker
-        made = None if maker is None else _places(judged).get((maker.number, trial.value.place))
+        made = None if maker is None else places(judged).get((maker.number, trial.value.place))
         inherited = made is not None and made not in judged.wrong
         if inherited:
             self.handed.append(trial.suspect)
@@ -331,27 +334,67 @@ class _Hunt:
             self.found.append(suspected(self.judgement, suspect))
 
     def _with_repeats(self, guilt: Guilt, judged: Judgement) -> Judgement:
-        """The same fault at the same line of a loop: the reference's values put there too."""
-        pairs = _repeats(guilt)
-        if not pairs or self.spent >= self.runs:
-            return judged
-        more = self._patches_of(pairs)
-        if len(more) < len(pairs):
-            return judged
-        again = self._judged([*self.patches.values(), *more])
-        if again is None or len(again.wrong) >= len(judged.wrong):
-            return judged
-        for patch, (value, due) in zip(more, pairs, strict=True):
-            made = again.candidate.made.get((patch.number, patch.place))
-            operation = value.maker
-            same = next((o for o in again.candidate.operations if o.number == patch.number and not o.written), None)
-            if operation is None or same is None or made is None or not all(again.is_right(v) for v in same.inputs):
+        """The same fault at other calls of its line, where outputs do not lead to them."""
+        if judged.wrong_outputs():
+            return judged  # the next suspects tell whether this line explains them
+        return self._jointly(repeats.of_fault(judged, guilt, ()), judged) or judged
+
+    def _explains(self, untouched: list[Operation]) -> bool:
+        """Whether one run shows that confirmed lines explain suspects at other calls of theirs."""
+        if len(self.found) == self.exhausted or self.futile >= FUTILE:
+            return False
+        known = [guilt for guilt in reversed(self.found) if guilt.confirmed and not guilt.hidden]
+        suspected = set(untouched[:SUSPECTS])
+        close = {guilt: repeats.closeness(self.judgement, guilt, suspected) for guilt in known}
+        known.sort(key=lambda guilt: -close[guilt])
+        concerned = [guilt for guilt in known if close[guilt]]
+        if not concerned:
+            return False
+        self.exhausted = len(self.found)
+        for guilts in (concerned, known) if len(concerned) < len(known) else (concerned,):
+            among = [each for each in repeats.apart(self.judgement, guilts, suspected) if self._is_open(each)]
+            judged = self._jointly(among, self.judgement)
+            if judged is not None:
+                self.judgement = judged
+                return True
+        return False
+
+    def _is_open(self, repeat: Repeat) -> bool:
+        """Whether the reference's value can be put at a further call, and was not yet."""
+        return repeat.place not in self.patches and fits(repeat.value, repeat.due)
+
+    def _jointly(self, among: list[Repeat], judged: Judgement) -> Judgement | None:
+        """A run with the reference's values at further calls; None where it explains none.
+
+        From the first call on that has another fault besides, the values are taken away again: they would hide it.
+        """
+        values = self._patches_of([(each.value, each.due) for each in among]) if among else []
+        if len(values) < len(among):
+            return None
+        patches = dict(sorted(zip(among, values, strict=True), key=lambda item: item[0].value.order))
+        while patches and self.spent < self.runs:
+            again = self._judged([*self.patches.values(), *patches.values()])
+            if again is None or len(again.wrong) >= len(judged.wrong):
+                return None
+            shown = {each: repeats.shown(each, judged, again) for each in patches}
+            self.futile += Shown.FAULT not in shown.values()
+            if not {Shown.RIGHT, Shown.FAULT}.issuperset(shown.values()):
+                patches = {each: patches[each] for each in repeats.kept(shown)}
                 continue
-            if digests.distance(due.digest or "", made) > again.scale.own * again.scale.floor:
-                guilt.repeats.append(operation)
-        self.patches.update({(patch.number, patch.place): patch for patch in more})
-        guilt.after = _after(again)
-        return again
+            explained = [each for each, said in shown.items() if said is Shown.FAULT]
+            if not explained:
+                return None
+            self._keep(patches, explained, again)
+            return again
+        return None
+
+    def _keep(self, patches: dict[Repeat, Patch], explained: list[Repeat], again: Judgement) -> None:
+        """Keep the reference's values at further calls, and note which of these have the fault."""
+        self.patches.update({each.place: patch for each, patch in patches.items()})
+        for each in explained:
+            operations = each.guilt.judgement.candidate.operations
+            each.guilt.repeats += [o for o in operations if o.number == each.place[0] and not o.written]
+            each.guilt.after = _after(again)
 
 
 def _named(trial: Trial) -> tuple[int, int, int]:
@@ -385,30 +428,6 @@ def _plan(judgement: Judgement, suspect: Operation, most: int = TRIALS, alike: i
     return plan
 
 
-def _repeats(guilt: Guilt) -> list[tuple[Value, Value]]:
-    """Later wrong results of the same line and kind, beside those of the reference's."""
-    trial = guilt.trial
-    maker, other = trial.value.maker, trial.due.maker
-    if maker is None or other is None or maker.written or other.written:
-        return []
-    own, theirs = _of_line(guilt.judgement.candidate, maker), _of_line(guilt.judgement.reference, other)
-    if len(own) != len(theirs) or own.index(maker) != theirs.index(other):
-        return []
-    pairs: list[tuple[Value, Value]] = []
-    for one, two in zip(own, theirs, strict=True):
-        made = [v for v in one.outputs if v.place == trial.value.place]
-        due = [v for v in two.outputs if v.place == trial.due.place]
-        if one is not maker and made and due and made[0] in guilt.judgement.wrong:
-            pairs.append((made[0], due[0]))
-    return pairs
-
-
-def _of_line(graph: Graph, first: Operation) -> list[Operation]:
-    """The operations of the line and kind of another one, that one too."""
-    line = own_line(graph, first)
-    return [o for o in graph.operations if o.kind == first.kind and not o.written and own_line(graph, o) == line]
-
-
 def _patch(value: Value, due: Typed) -> Patch:
     maker = value.maker
     if maker is None:
@@ -432,79 +451,6 @@ def arranged(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
             if tuple(array.shape[axis] for axis in axes) == shape:
                 return np.ascontiguousarray(array.transpose(axes))
     return array.reshape(shape)
-
-
-def _places(judgement: Judgement) -> dict[tuple[int, int], Value]:
-    return {(v.maker.number, v.place): v for v in judgement.candidate.values.values() if v.maker is not None and not v.maker.written}
-
-
-def _improved(before: Judgement, after: Judgement, trial: Trial) -> bool:
-    """Whether the reference's value at a point makes what follows right, or less wrong."""
-    if trial.value.maker is None:
-        return False
-    value = _places(after).get((trial.value.maker.number, trial.value.place))
-    if value is None or (trial.why is Reason.BEFORE and _spoilt(before, after, trial.value)):
-        return False
-    if any(second is value for _, second, far in after.outputs if far <= after.scale.own * after.scale.floor):
-        return True
-    then = _places(before)
-    for user, near in _followed(after, value):
-        for result in user.outputs:
-            old = then.get((user.number, result.place))
-            moved = user.kind in MOVES or result.digest == value.digest
-            says_something = _is_output(after, result) or (result.users and not moved)  # but what is only moved of that value
-            if old is not None and says_something and _is_better(before, after, old, result, near=near):
-                return True
-    return False
-
-
-def _is_better(before: Judgement, after: Judgement, old: Value, new: Value, *, near: bool) -> bool:
-    """Whether a result has become right, or near the patch its error has fallen."""
-    if old in before.wrong and new not in after.wrong:
-        return True
-    if before.disordered(old) and not after.disordered(new):
-        return True
-    error = min(before.error[old], ALIKE)  # what resembles nothing has no error that could be said to fall
-    return near and error > after.scale.equal / 10 and error > FALL * after.error[new]
-
-
-def _spoilt(before: Judgement, after: Judgement, value: Value) -> bool:
-    """Whether something that is computed of a value was right and is wrong now."""
-    now = _places(after)
-    for user in computing_users(value):
-        for old in user.outputs if user.kind not in MOVES else ():
-            new = now.get((user.number, old.place))
-            if new is None or (before.is_right(old) and not after.is_right(new)):
-                return True
-    return False
-
-
-def _repaired(before: Judgement, after: Judgement) -> bool:
-    """Whether an output that was wrong is right."""
-    return len(after.wrong_outputs()) < len(before.wrong_outputs())
-
-
-def _is_output(judgement: Judgement, value: Value) -> bool:
-    return any(second is value for _, second, _ in judgement.outputs)
-
-
-def _followed(judgement: Judgement, value: Value) -> list[tuple[Operation, bool]]:
-    """The operations that compute with a value, as long as the reference has none of it.
-
-    With each, whether it is near: behind what hands the value on, and steps whose results resemble nothing of the reference. Further on
-    errors fall for other reasons as well.
-    """
-    found: dict[Operation, bool] = {}
-    todo = [(user, True) for user in computing_users(value)]
-    while todo and len(found) < FOLLOWED:
-        user, near = todo.pop(0)
-        if user in found:
-            continue
-        found[user] = near
-        if all(v.digest == value.digest or v in judgement.wrong for v in user.outputs):
-            near = near and all(v.digest == value.digest or judgement.matches.nearest(v)[1] is None for v in user.outputs)
-            todo += [(u, near) for v in user.outputs for u in computing_users(v)]
-    return list(found.items())
 
 
 def _error(trial: Trial) -> float:

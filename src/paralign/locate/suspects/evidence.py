@@ -1,0 +1,98 @@
+"""What became right, or less wrong, in a run with the reference's values in place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paralign.adapters._kinds import MOVES
+from paralign.locate.runs.counterparts import ALIKE
+from paralign.locate.runs.traverse import computing_users
+from paralign.locate.suspects.propose import Reason
+
+if TYPE_CHECKING:
+    from paralign.locate.runs.dataflow import Operation, Value
+    from paralign.locate.runs.judgement import Judgement
+    from paralign.locate.suspects.propose import Trial
+
+#: operations after a point that are looked at to see whether a value put there makes them right
+FOLLOWED = 32
+
+#: an error that falls by this factor has fallen
+FALL = 3.0
+
+
+def places(judgement: Judgement) -> dict[tuple[int, int], Value]:
+    """The candidate's results by the number of their operation and their place there."""
+    return {(v.maker.number, v.place): v for v in judgement.candidate.values.values() if v.maker is not None and not v.maker.written}
+
+
+def improved(before: Judgement, after: Judgement, trial: Trial) -> bool:
+    """Whether the reference's value at a point makes what follows right, or less wrong."""
+    if trial.value.maker is None:
+        return False
+    value = places(after).get((trial.value.maker.number, trial.value.place))
+    if value is None or (trial.why is Reason.BEFORE and _spoilt(before, after, trial.value)):
+        return False
+    if any(second is value for _, second, far in after.outputs if far <= after.scale.own * after.scale.floor):
+        return True
+    then = places(before)
+    for user, near in followed(after, value):
+        for result in user.outputs:
+            if (user.number, result.place) in after.candidate.made:
+                continue  # the reference's by itself
+            old = then.get((user.number, result.place))
+            moved = user.kind in MOVES or result.digest == value.digest
+            says_something = is_output(after, result) or (result.users and not moved)  # but what is only moved of that value
+            if old is not None and says_something and _is_better(before, after, old, result, near=near):
+                return True
+    return False
+
+
+def _is_better(before: Judgement, after: Judgement, old: Value, new: Value, *, near: bool) -> bool:
+    """Whether a result has become right, or near the patch its error has fallen."""
+    if old in before.wrong and new not in after.wrong:
+        return True
+    if before.disordered(old) and not after.disordered(new):
+        return True
+    error = min(before.error[old], ALIKE)  # what resembles nothing has no error that could be said to fall
+    return near and error > after.scale.equal / 10 and error > FALL * after.error[new]
+
+
+def _spoilt(before: Judgement, after: Judgement, value: Value) -> bool:
+    """Whether something that is computed of a value was right and is wrong now."""
+    now = places(after)
+    for user in computing_users(value):
+        for old in user.outputs if user.kind not in MOVES else ():
+            new = now.get((user.number, old.place))
+            if new is None or (before.is_right(old) and not after.is_right(new)):
+                return True
+    return False
+
+
+def repaired(before: Judgement, after: Judgement) -> bool:
+    """Whether an output that was wrong is right."""
+    return len(after.wrong_outputs()) < len(before.wrong_outputs())
+
+
+def is_output(judgement: Judgement, value: Value) -> bool:
+    """Whether a value is one of the model's outputs."""
+    return any(second is value for _, second, _ in judgement.outputs)
+
+
+def followed(judgement: Judgement, value: Value) -> list[tuple[Operation, bool]]:
+    """The operations that compute with a value, as long as the reference has none of it.
+
+    With each, whether it is near: behind what hands the value on, and steps whose results resemble nothing of the reference. Further on
+    errors fall for other reasons as well.
+    """
+    found: dict[Operation, bool] = {}
+    todo = [(user, True) for user in computing_users(value)]
+    while todo and len(found) < FOLLOWED:
+        user, near = todo.pop(0)
+        if user in found:
+            continue
+        found[user] = near
+        if all(v.digest == value.digest or v in judgement.wrong for v in user.outputs):
+            near = near and all(v.digest == value.digest or judgement.matches.nearest(v)[1] is None for v in user.outputs)
+            todo += [(u, near) for v in user.outputs for u in computing_users(v)]
+    return list(found.items())
