@@ -17,6 +17,8 @@ from paralign.worker.protocol import Evaluate, InRuns, runs_of
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from paralign.capture import Capture
     from paralign.model import Finding, Pair, Record
     from paralign.run.project import Settings
@@ -84,6 +86,8 @@ class Context:
     drawn: bool = False
     forwarded: bool = False
     clipping: Clipping | None = None
+    #: the rates of both sides' whole schedules, as far as the stage ``optimizer`` followed them; shape ``(steps, groups)``
+    rates: tuple[NDArray[Any], NDArray[Any]] | None = None
     guessed: bool = False
     used: dict[str, dict[str, str]] = field(default_factory=dict)
     replays: dict[str, Any] = field(default_factory=dict)

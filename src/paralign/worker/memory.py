@@ -24,6 +24,7 @@ from paralign.worker.files import system_folders
 from paralign.worker.program import predict
 from paralign.worker.protocol import Memory, MemoryWatched
 from paralign.worker.session import NATIVE, Session
+from paralign.worker.several import as_given
 from paralign.worker.training import optimizer_of, scalar_of, trainer
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def step_of(session: Session, options: Memory, values: Dict[str, Capture]) -> Tu
 
 
 def _own_step(session: Session, optimizer: Any, batch: Any) -> None:
-    session.function("train_step")(session.model, optimizer, session.fresh(batch))
+    session.function("train_step")(session.model, as_given(optimizer), session.fresh(batch))
 
 
 def _tried(session: Session, own: Callable[[], Any]) -> str:

@@ -18,6 +18,7 @@ from paralign.worker.optimizers import groups_of
 from paralign.worker.protocol import StateRead, StateTold, StateWrite, StateWritten
 from paralign.worker.resuming import add_state, names_anew, state_of
 from paralign.worker.schedule import advance_after, schedule_of
+from paralign.worker.several import Several
 from paralign.worker.training import optimizer_of, trainer
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def state_read(session: "Session", writer: "CaptureWriter", options: StateRead, 
         UsageError: the file fits no parameter, or the optimizer's state cannot be mapped.
     """
     with names_anew(session):
-        optimizer, _ = optimizer_of(session)
+        optimizer = _only(optimizer_of(session)[0], session.side)
         held = {r.name: widen(values["file"].value(r)) for r in values["file"].select(role="state")}
         found, used = (_paddles if is_paddles(optimizer) else _torchs)(session, optimizer, held)
     if not found:
@@ -54,6 +55,21 @@ def state_read(session: "Session", writer: "CaptureWriter", options: StateRead, 
         )
     add_state(writer, found)
     return StateTold([name for name in held if name not in used], type(optimizer).__name__)
+
+
+def _only(optimizer: Any, side: str) -> Any:
+    """The optimizer, which must be the only one: a file is one's.
+
+    Raises:
+        UsageError: the program has several.
+    """
+    if isinstance(optimizer, Several):
+        raise UsageError(
+            f"build_optimizer gives {len(optimizer.members)} optimizers, a file holds the state of one",
+            where=side,
+            hint="have build_optimizer give the one that the file is of, and convert one after the other",
+        )
+    return optimizer
 
 
 def _torchs(session: "Session", optimizer: Any, held: "Dict[str, np.ndarray[Any, Any]]") -> Any:
@@ -110,6 +126,7 @@ def state_write(session: "Session", writer: "CaptureWriter", options: StateWrite
     seen = int(max((float(kept["step"]) for kept in state.values() if "step" in kept), default=0.0))
     with names_anew(session):
         optimizer, scheduler = optimizer_of(session)
+        _only(optimizer, session.side)
         for number in range(seen):
             advance_after(trainer(session), optimizer, scheduler, options.pace, number + 1)
         kept = write(session, optimizer, state)

@@ -16,6 +16,8 @@ import numpy as np
 
 from paralign.dtypes import narrow, typed, widen
 from paralign.errors import UsageError
+from paralign.worker.optimizers import groups_of
+from paralign.worker.several import Several
 
 if TYPE_CHECKING:
     from paralign.worker.session import Session
@@ -139,6 +141,8 @@ def read(session: "Session", optimizer: Any) -> State:
 
     Parameters without a step yet are left out.
     """
+    if isinstance(optimizer, Several):
+        return {name: kept for member in optimizer.members for name, kept in read(session, member).items()}
     family = family_of(optimizer)
     found: State = {}
     for entry in session.entries():
@@ -231,6 +235,8 @@ def write(session: "Session", optimizer: Any, state: State) -> Dict[str, Any]:
     Raises:
         UsageError: as :func:`family_of`, or a parameter's values have another shape.
     """
+    if isinstance(optimizer, Several):
+        return {name: write(session, member, _share(session, member, state)) for name, member in optimizer.named.items()}
     family = family_of(optimizer)
     entries = {e.name: e.tensor for e in session.entries() if e.role == "parameter" and e.shared is None}
     for name, kept in state.items():
@@ -246,6 +252,13 @@ def write(session: "Session", optimizer: Any, state: State) -> Dict[str, Any]:
         for group in optimizer.param_groups:
             group["step"] = seen
     return dict(optimizer.state_dict())
+
+
+def _share(session: "Session", member: Any, state: State) -> State:
+    """What is remembered of the parameters that one of several optimizers updates."""
+    updated = {id(parameter) for group in groups_of(member) for parameter in group.get("params", ())}
+    named = {entry.name for entry in session.entries() if id(entry.tensor) in updated}
+    return {name: kept for name, kept in state.items() if name in named}
 
 
 def _misfit(kept: "Dict[str, np.ndarray[Any, Any]]", parameter: Any) -> str:

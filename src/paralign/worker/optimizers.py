@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional,
 
 from paralign.adapters.finding import frameworks
 from paralign.worker.files import system_folders
+from paralign.worker.several import Several
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
@@ -114,6 +115,8 @@ def describe(session: Session, optimizer: Any) -> Dict[str, Any]:
     framework's; ``groups`` are its parameter groups' settings, ``parameters`` maps the name of each of the model's parameters
     that it updates to its group and its own settings; ``clip`` is the clipping that it carries.
     """
+    if isinstance(optimizer, Several):
+        return _described_together([describe(session, member) for member in optimizer.members])
     inners = _inners(optimizer)
     inner = inners[0] if len(inners) == 1 else optimizer  # of several, none speaks for the others
     groups = [group for each in inners for group in groups_of(each)]
@@ -143,8 +146,38 @@ def describe(session: Session, optimizer: Any) -> Dict[str, Any]:
     }
 
 
+def _described_together(members: List[Dict[str, Any]]) -> Dict[str, Any]:
+    """Several optimizers as one: their groups, each with the settings of its optimizer.
+
+    Only where all are of one class does this speak for them.
+    """
+    alike = len({(each["module"], each["class"]) for each in members}) == 1
+    first = members[0] if alike else {"class": f"{len(members)} optimizers", "module": "", "kind": "", "framework": ""}
+    groups: List[Dict[str, Any]] = []
+    parameters: Dict[str, Any] = {}
+    for each in members:
+        for name, own in each["parameters"].items():
+            parameters[name] = {**each["regularization"], **own, "group": own["group"] + len(groups)}
+        shared = {name: value for name, value in each["settings"].items() if name != "learning_rate"}
+        groups += [{**shared, **each["clip"], **group} for group in each["groups"]]
+    return {
+        **{name: first[name] for name in ("class", "module", "kind", "framework")},
+        "own": any(each["own"] for each in members),
+        "settings": {},
+        "groups": groups,
+        "clip": {},
+        "regularization": {},
+        "parameters": parameters,
+    }
+
+
 def is_own(optimizer: Any) -> bool:
-    """Whether an optimizer's ``step`` is the user's own, no framework's."""
+    """Whether an optimizer's ``step`` is the user's own, no framework's.
+
+    Of several one is enough.
+    """
+    if isinstance(optimizer, Several):
+        return any(is_own(member) for member in optimizer.members)
     return _home(type(optimizer)).split(".")[0] not in frameworks()
 
 
@@ -170,6 +203,8 @@ def _inners(optimizer: Any) -> List[Any]:
 
     Else the optimizer itself.
     """
+    if isinstance(optimizer, Several):
+        return [inner for member in optimizer.members for inner in _inners(member)]
     if _hasgroups_of(optimizer):
         return [optimizer]
     found: Dict[int, Any] = {}

@@ -19,6 +19,7 @@ from paralign.worker.own_attributes import keep_attributes, keep_globals
 from paralign.worker.protocol import OwnStepped, OwnSteps
 from paralign.worker.schedule import advance_after
 from paralign.worker.session import DOUBLE, Session
+from paralign.worker.several import as_given
 from paralign.worker.training import add_buffers, add_changes, add_gradient, drawing, optimizer_of, trainer
 from paralign.worker.trees import leaves, to_value
 
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 #: the run under another seed: what changes with it is random
 RESEEDED = "reseeded"
 
-#: updates of one step whose gradients are recorded
-RECORDED = 2
+#: updates of one step whose gradients are recorded: a critic is often updated five times for each update of a generator
+RECORDED = 8
 
 
 def own_steps(session: Session, writer: "CaptureWriter", options: OwnSteps, values: "Dict[str, Capture]") -> OwnStepped:
@@ -97,7 +98,7 @@ def _steps(
         draws = None if options.redraw is None else drawing(session, writer, options.redraw, values.get("draws"), fields)
         seen = nullcontext() if draws is None else session.adapter.operations(draws, session.model)  # type: ignore[attr-defined] # asked for in drawing
         with kept(session, session.model, mode), _watched(session, writer, optimizer, fields, answer) as calls, seen:
-            result = session.function("train_step")(session.model, optimizer, batch)
+            result = session.function("train_step")(session.model, as_given(optimizer), batch)
         answer.random += [] if draws is None else [draws.random]
         counted.append(calls[0])
         advance_after(adapter, optimizer, scheduler, options.pace, step + 1)
@@ -113,6 +114,7 @@ def _optimizers(made: Any) -> List[Any]:
 
     Itself, or those in a list, tuple or dict.
     """
+    made = as_given(made)
     parts = list(made.values()) if isinstance(made, dict) else list(made) if isinstance(made, (list, tuple)) else [made]
     return [part for part in parts if callable(getattr(part, "step", None))]
 

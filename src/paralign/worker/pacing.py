@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Callable, List, Optional, Union
 
 import numpy as np
 
+from paralign.worker.several import Several, members_of
+
 if TYPE_CHECKING:
     from typing import Sequence
 
@@ -54,7 +56,12 @@ def waits_for(step: Callable[..., Any]) -> List[str]:
 
 
 def wants_metric(schedule: Any) -> bool:
-    """Whether a schedule can only be advanced with a metric, as ReduceLROnPlateau."""
+    """Whether a schedule can only be advanced with a metric, as ReduceLROnPlateau.
+
+    Of several one is enough.
+    """
+    if isinstance(schedule, Several):
+        return any(wants_metric(member) for member in schedule.members)
     step = getattr(schedule, "step", None)
     return callable(step) and any(name not in _COUNTS for name in waits_for(step))
 
@@ -69,6 +76,8 @@ def advancing(
         measures: a metric for each step; the last one is repeated.
         by_update: whether it is advanced after every update, else after every epoch.
     """
+    if isinstance(schedule, Several):
+        return partial(_each, [advancing(member, measures, by_update=by_update) for member in members_of(schedule)])
     step = schedule.step
     if by_update and callable(getattr(schedule, "step_update", None)):
         step = schedule.step_update
@@ -82,6 +91,11 @@ def advancing(
         return step(*(number + 1 if name in _COUNTS else metric for name in names))
 
     return advance
+
+
+def _each(steps: List[Callable[[int], Any]], number: int) -> None:
+    for step in steps:
+        step(number)
 
 
 def _plain(step: Callable[[], Any], number: int) -> Any:  # noqa: ARG001 - as those that need the number

@@ -16,7 +16,8 @@ from paralign.errors import UsageError
 from paralign.worker.forward import attempt_run
 from paralign.worker.optimizer_state import State, read, write
 from paralign.worker.protocol import Resumed, Resuming
-from paralign.worker.schedule import advance_after, loader_of, schedule_of
+from paralign.worker.schedule import advance_after, schedule_of
+from paralign.worker.several import loader_of
 from paralign.worker.training import add_changes, optimizer_of, trainer
 from paralign.worker.update import give, prepared
 
@@ -60,7 +61,7 @@ def _steps(
             add_state(writer, read(session, made[0]), run)
         except UsageError as error:
             answer.unmapped = str(error)
-        answer.unsaved = not hasattr(made[0], "state_dict")
+        answer.unsaved = not _is_saved(made[0])
         saved = [copy.deepcopy(part.state_dict()) for part in _parts(made)] if "state" not in values else []
     with names_anew(session):
         again = optimizer_of(session)
@@ -78,7 +79,11 @@ def _steps(
 
 def _parts(made: Tuple[Any, Any]) -> List[Any]:
     """The optimizer and its schedule, as far as they can be saved."""
-    return [part for part in (made[0], schedule_of(*made)) if hasattr(part, "state_dict")]
+    return [part for part in (made[0], schedule_of(*made)) if _is_saved(part)]
+
+
+def _is_saved(part: Any) -> bool:
+    return callable(getattr(part, "state_dict", None))
 
 
 def _take(session: "Session", made: Tuple[Any, Any], steps: List[Any], options: Resuming, gradients: "Capture") -> None:

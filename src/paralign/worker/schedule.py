@@ -7,13 +7,15 @@ import time
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
-from paralign.worker.optimizers import construction, is_own, steps
+from paralign.worker.optimizers import Built, construction, is_own, steps
 from paralign.worker.pacing import advancing, made_up, wants_metric
 from paralign.worker.protocol import Followed
+from paralign.worker.several import Several, loader_of, members_of, rates_of, required, schedules_of
 
 if TYPE_CHECKING:
     from paralign.adapters.base import Training
@@ -77,11 +79,13 @@ def ahead(
     """
     session.seed()
     with construction(steps) as built:
-        made = _Made(adapter, *build(session), alone=whole)
+        optimizer, scheduler = build(session)
+        made = _Made(adapter, required(optimizer, session.side), scheduler, alone=whole)
     answer = Followed(
         scheduled=made.schedule is not None,
-        built=built.source(made.schedule) or built.source(made.optimizer),
-        class_=type(made.optimizer if made.schedule is None else made.schedule).__name__,
+        built=built.source(members_of(made.schedule)[0]) or built.source(members_of(made.optimizer)[0]),
+        lines=made.lines(built),
+        class_=type(members_of(made.optimizer if made.schedule is None else made.schedule)[0]).__name__,
         metric=wants_metric(made.schedule),
         made_up=wants_metric(made.schedule) and walk.measures is None,
     )
@@ -110,7 +114,12 @@ class _Saved:
 
 
 def _settings(schedule: Any) -> Dict[str, Any]:
-    """The attributes of a schedule that are plain numbers or texts."""
+    """The attributes of a schedule that are plain numbers or texts.
+
+    Of several they stand behind the member's name.
+    """
+    if isinstance(schedule, Several):
+        return {f"{key}.{name}": value for key, member in schedule.named.items() for name, value in _settings(member).items()}
     return {name: value for name, value in getattr(schedule, "__dict__", {}).items() if isinstance(value, (bool, int, float, str))}
 
 
@@ -127,16 +136,26 @@ class _Made:
     @contextmanager
     def kept(self) -> Iterator[None]:
         """A schedule that the user's module made once is used by later stages as it was."""
-        kept = dict(getattr(self.schedule, "__dict__", {}))
+        kept = [(member, dict(vars(member))) for member in members_of(self.schedule) if hasattr(member, "__dict__")]
         try:
             yield
         finally:
-            if kept and self.schedule is not None:
-                vars(self.schedule).update(kept)
+            for member, before in kept:
+                vars(member).update(before)
+
+    def lines(self, built: Built) -> List[Optional[str]]:
+        """The line that built its schedule, else its optimizer, for each group of several."""
+        if not isinstance(self.optimizer, Several):
+            return []
+        found = []
+        for member, schedule in zip(self.optimizer.members, schedules_of(self.optimizer, self.schedule)):
+            line = built.source(schedule) or built.source(member)
+            found += [line] * len(self.adapter.learning_rates(member))
+        return found
 
     def rates(self) -> List[float]:
         """The rates that the next update uses."""
-        return [float(rate) for rate in self.adapter.learning_rates(self.optimizer)]
+        return rates_of(self.adapter, self.optimizer)
 
     def follow(
         self, walk: Walk, answer: Followed, *, save: bool = False, first: int = 0
@@ -150,7 +169,9 @@ class _Made:
         saved: Optional[_Saved] = None
         seen, began = 0, time.perf_counter()
         advance = None if self.schedule is None else advancing(self.schedule, walk.measures, by_update=walk.by_update)
-        read, optimizer = self.adapter.learning_rates, self.optimizer  # a million steps: what a loop looks up counts
+        several = len(members_of(self.optimizer)) > 1
+        read = partial(rates_of, self.adapter) if several else self.adapter.learning_rates  # a million steps: what a loop looks up counts
+        optimizer = self.optimizer if several else members_of(self.optimizer)[0]
         try:
             for number in range(count):
                 row = read(optimizer)
@@ -209,15 +230,6 @@ def advance_after(adapter: Training, optimizer: Any, scheduler: Any, pace: int, 
     """
     if pace and updates % pace == 0 and not wants_metric(schedule_of(optimizer, scheduler)):
         adapter.step_scheduler(optimizer, scheduler)
-
-
-def loader_of(part: Any) -> "Optional[Callable[[Any], Any]]":
-    """``set_state_dict`` as in Paddle, or ``load_state_dict``."""
-    for name in ("set_state_dict", "load_state_dict"):  # Paddle has the second as an alias, which a subclass does not change
-        load = getattr(part, name, None)
-        if callable(load):
-            return load  # type: ignore[no-any-return]
-    return None
 
 
 def _resume(

@@ -18,6 +18,7 @@ from paralign.dtypes import Typed, narrow, widen
 from paralign.errors import UnsupportedTensor, UsageError
 from paralign.worker.data import split_batch
 from paralign.worker.protocol import LocalMetric, Share
+from paralign.worker.several import as_given, as_one, rates_of
 from paralign.worker.training import scalar_of, trainer
 from paralign.worker.trees import leaves, to_value
 
@@ -40,13 +41,14 @@ def optimizer(session: "Session", model: Any) -> Tuple[Any, Any]:
     """The optimizer of a model and its schedule; None for what the side does not have."""
     build, build_scheduler = session.functions.get("build_optimizer"), session.functions.get("build_scheduler")
     built = build(model) if build is not None else None
-    return built, build_scheduler(built) if build_scheduler is not None else None
+    scheduler = build_scheduler(built) if build_scheduler is not None else None
+    return as_one(session.adapter, built, scheduler) if isinstance(session.adapter, Training) else (built, scheduler)
 
 
 def rates(session: "Session", built: Any) -> List[float]:
     """The rates of an optimizer, none where nobody tells them."""
     if isinstance(session.adapter, Training):
-        return [] if built is None else [float(rate) for rate in session.adapter.learning_rates(built)]
+        return [] if built is None else rates_of(session.adapter, built)
     return [float(built.get_lr())] if hasattr(built, "get_lr") else []
 
 
@@ -76,7 +78,7 @@ def step(
     helper = parallel(adapter.name)
     if is_whole(session):
         with nullcontext() if helper is None else helper.after_backward(look):
-            result = session.function("train_step")(model, built, batch)
+            result = session.function("train_step")(model, as_given(built), batch)
         return result, found
     trains = trainer(session)
     inputs, labels = split_batch(batch)

@@ -20,6 +20,7 @@ from paralign.worker.protocol import Ahead, Attached, AttachedOutputs, Backward,
 from paralign.worker.redrawing import Redrawing
 from paralign.worker.schedule import Walk, advance_after, ahead
 from paralign.worker.session import DOUBLE, NATIVE, Session
+from paralign.worker.several import as_one, rates_of
 from paralign.worker.trees import leaves
 
 if TYPE_CHECKING:
@@ -184,10 +185,13 @@ def _walk(wanted: Ahead) -> Walk:
 
 
 def optimizer_of(session: Session) -> Tuple[Any, Any]:
-    """The optimizer that the user's code builds for the model, and its schedule or None."""
+    """The optimizer that the user's code builds for the model, and its schedule or None.
+
+    Several, in a list, tuple or dict, are one (:class:`paralign.worker.several.Several`).
+    """
     optimizer = session.function("build_optimizer")(session.model)
     build_scheduler = session.functions.get("build_scheduler")
-    return optimizer, build_scheduler(optimizer) if build_scheduler else None
+    return as_one(trainer(session), optimizer, build_scheduler(optimizer) if build_scheduler else None)
 
 
 def part_of(given: "List[Tuple[Any, Any]]", step: int, accumulate: int) -> "List[Tuple[Any, Any]]":
@@ -320,7 +324,7 @@ class _Training:
             with session.adapter.no_grad():
                 whole = result if len(given) == 1 else scalar if whole is None else whole + scalar
         session.save_tree(self.writer, "loss", whole, role="scalar", **fields)
-        for group, rate in enumerate([] if optimizer is None else self.adapter.learning_rates(optimizer)):
+        for group, rate in enumerate([] if optimizer is None else rates_of(self.adapter, optimizer)):
             self.writer.add("lr", np.float64(rate), role="scalar", leaf=str(group) if group else "", **fields)
         gradients = self.adapter.gradients(session.model)
         if step == 0 and self.drawing is None:

@@ -10,10 +10,11 @@ import numpy as np
 from paralign.adapters.base import KeepingRows
 from paralign.dtypes import Typed, narrow, widen
 from paralign.worker.forward import attempt_run
-from paralign.worker.optimizers import construction, describe, steps
+from paralign.worker.optimizers import Built, construction, describe, groups_of, steps
 from paralign.worker.protocol import Update, Updated
-from paralign.worker.schedule import advance_after
+from paralign.worker.schedule import advance_after, schedule_of
 from paralign.worker.session import DOUBLE, Session
+from paralign.worker.several import Several, members_of, rates_of, required, schedules_of
 from paralign.worker.training import optimizer_of, trainer
 
 if TYPE_CHECKING:
@@ -46,20 +47,28 @@ def _steps(
     adapter = trainer(session)
     with construction(steps) as built:
         optimizer, scheduler = prepared(session, run)
-    inside = getattr(optimizer, "_learning_rate", None)  # where Paddle keeps its schedule
     answer.optimizer = describe(session, optimizer)
-    answer.built = {"optimizer": built.source(optimizer), "scheduler": built.source(inside if scheduler is None else scheduler)}
+    answer.built = _sources(built, optimizer, scheduler)
     answer.arguments = built.arguments(optimizer)
+    if isinstance(optimizer, Several):
+        parts = zip(optimizer.members, schedules_of(optimizer, scheduler))
+        answer.members = [_sources(built, member, schedule) for member, schedule in parts for _ in groups_of(member)]
     rates: List[List[float]] = []
     adapter.clear_gradients(session.model, optimizer)
     for number, (step, factor) in enumerate(options.steps):
         give(session, gradients, options.given, step, factor)
-        rates.append([float(rate) for rate in adapter.learning_rates(optimizer)])
+        rates.append(rates_of(adapter, optimizer))
         adapter.step(optimizer)
         advance_after(adapter, optimizer, scheduler, options.pace, number + 1)
         adapter.clear_gradients(session.model, optimizer)
         _record(session, writer, state, run, number)
     answer.rates = rates
+
+
+def _sources(built: Built, optimizer: Any, scheduler: Any) -> Dict[str, Any]:
+    """The lines that built an optimizer and its schedule; of several the first one's."""
+    schedule = schedule_of(optimizer, scheduler)
+    return {"optimizer": built.source(members_of(optimizer)[0]), "scheduler": built.source(members_of(schedule)[0])}
 
 
 def prepared(session: Session, run: str) -> Tuple[Any, Any]:
@@ -68,7 +77,8 @@ def prepared(session: Session, run: str) -> Tuple[Any, Any]:
         session.to_double()
     session.adapter.train(session.model, "eval")
     session.seed()
-    return optimizer_of(session)
+    optimizer, scheduler = optimizer_of(session)
+    return required(optimizer, session.side), scheduler
 
 
 def give(session: Session, gradients: Capture, run: str, step: int, factor: float) -> None:

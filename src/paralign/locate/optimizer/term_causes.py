@@ -60,6 +60,9 @@ CLIPPED = {
     "value": "of each element",
 }
 
+#: the rates of both sides, of as many steps
+Rates = tuple[tuple[float, ...], tuple[float, ...]]
+
 #: epsilons above this are part of the rule: then their place is a fault, although no setting mends it
 CHOSEN = 1e-6
 
@@ -139,12 +142,28 @@ def inherent(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[st
 
 
 def finding(
-    difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[str, Any]], traces: Mapping[str, Trace], terms: Terms, *, proven: bool
+    difference: Difference,
+    abouts: tuple[Mapping[str, Any], Mapping[str, Any]],
+    traces: Mapping[str, Trace],
+    terms: Terms,
+    followed: Rates | None = None,
+    *,
+    proven: bool,
 ) -> Finding:
-    """A difference as a finding; proven where recomputing with it gives the steps."""
+    """A difference as a finding; proven where recomputing with it gives the steps.
+
+    Args:
+        difference: in the rules of both sides.
+        abouts: what both optimizers say of themselves.
+        traces: the steps of each parameter.
+        terms: of the candidate's rule.
+        followed: the rates of both sides' whole schedules: what is said of a schedule has to hold in all of it.
+        proven: whether recomputing was done.
+    """
     term = difference.terms[0]
+    rates = followed or (difference.reference[0], difference.candidate[0]) if term == "rates" else ((), ())
     named = CALLED.get(term, term) if term != "first" or terms.family in ("sgd", "rmsprop") else "beta 1"
-    if term == "rates" and (described := _schedule(difference.reference[0], difference.candidate[0])):
+    if term == "rates" and (described := _schedule(*rates)):
         cause = f"{described}, on {where(difference.parameters, traces)}"
     elif term == "moves":
         cause = _unmoved(difference, abouts, traces)
@@ -155,7 +174,7 @@ def finding(
     rule = f"update/{term}"
     if inherent(difference, abouts, terms):
         rule, cause = "update/inherent", f"inherent: {cause}"
-    return Finding(rule, cause, _fix(difference, abouts, terms), proven, difference.before, difference.after)
+    return Finding(rule, cause, _fix(difference, abouts, terms, _shift(*rates)), proven, difference.before, difference.after)
 
 
 def _schedule(first: tuple[float, ...], second: tuple[float, ...]) -> str:
@@ -186,11 +205,14 @@ def _shift(first: tuple[float, ...], second: tuple[float, ...]) -> int:
     """Count the steps by which the candidate's rates run ahead; 0 where that is not the fault."""
     if len(first) <= 2:  # noqa: PLR2004 - one or two rates would fit by chance
         return 0
-    if all(abs(a - b) <= STORED * abs(a) for a, b in zip(first[1:], second, strict=False)):
+    least = STORED**2 * max(map(abs, first))  # a schedule may fall until only rounding is left of it
+
+    def alike(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+        return all(abs(a - b) <= STORED * abs(a) + least for a, b in zip(one, other, strict=False))
+
+    if alike(first[1:], second):
         return 1
-    if all(abs(a - b) <= STORED * abs(a) for a, b in zip(first, second[1:], strict=False)):
-        return -1
-    return 0
+    return -1 if alike(first, second[1:]) else 0
 
 
 def _unmoved(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[str, Any]], traces: Mapping[str, Trace]) -> str:
@@ -202,12 +224,12 @@ def _unmoved(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[st
     return f"{what}: not updated in the {who}" + (", whose optimizer was not given them" if absent else "")
 
 
-def _fix(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[str, Any]], terms: Terms) -> str:
+def _fix(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[str, Any]], terms: Terms, shift: int) -> str:
     """What to change in the candidate."""
     term, wanted, about = difference.terms[0], difference.reference, abouts[1]
     if inherent(difference, abouts, terms) or (term == "place" and not about["own"]):
         return f"no setting of {about['class']} changes this: write the update by hand where it matters"
-    special = _special(difference, abouts, terms)
+    special = _special(difference, abouts, terms, shift)
     if special:
         return special
     word = next((w for w in WORDS.get(term, ()) if w in about["settings"] or any(w in g for g in about["groups"])), None)
@@ -224,12 +246,11 @@ _CLIPPED_ELSEWHERE = (
 )
 
 
-def _special(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[str, Any]], terms: Terms) -> str:
+def _special(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[str, Any]], terms: Terms, shift: int) -> str:
     """What to change where it is more than the value of a setting; '' where it is not."""
     term, wanted, given, about = difference.terms[0], difference.reference, difference.candidate, abouts[1]
     paddle = framework(about) == "paddle"
     own_rates = any(own.get("rate", 1.0) != 1.0 for own in about["parameters"].values())
-    shift = _shift(wanted[0], given[0]) if term == "rates" else 0
     hand = f"weight decay as in the reference: {told('decay', wanted, terms)}" if term == "decay" else ""
     cases = (
         (term == "moves" and bool(wanted[0]), "give these parameters to the optimizer"),

@@ -30,6 +30,7 @@ from paralign.stages.backward.own_step_gradients import compare_gradients
 from paralign.stages.backward.own_step_records import Steps, first_gradients, is_random, orders_of, record_steps
 from paralign.stages.common.judging import AGAINST, choose, settle
 from paralign.stages.steps import running
+from paralign.worker.own_step import RECORDED
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
@@ -255,16 +256,21 @@ def _excuse_cancelled(steps: Steps, method: Method, step: int, pairs: list[Pair]
 def _vanishing(steps: Steps, method: Method, step: int) -> set[str]:
     """Parameters whose gradients are zero but for rounding, beside all gradients.
 
-    They are so on both sides.
+    They are so on both sides, whenever an optimizer is called. A step with two optimizers calls them one after the
+    other, each with gradients of its own.
     """
-    given = steps.values("gradient", (method.reference_run, method.candidate_run), step)
-    least = running.CANCELLED * _length([value for _, _, value, _ in given])
-    names = set()
-    for record, _, value, other in given:
-        greatest = max(_length([each]) for each in (value, other) if each is not None)
-        if 0.0 < greatest <= least:
-            names.add(record.name)
-    return names
+    rounding: set[str] = set()
+    felt: set[str] = set()
+    for call in range(RECORDED):
+        given = steps.values("gradient", (method.reference_run, method.candidate_run), step, call)
+        least = running.CANCELLED * _length([value for _, _, value, _ in given])
+        for record, _, value, other in given:
+            greatest = max(_length([each]) for each in (value, other) if each is not None)
+            if greatest > least:
+                felt.add(record.name)
+            elif greatest > 0.0:
+                rounding.add(record.name)
+    return rounding - felt
 
 
 def _length(values: Iterable[Typed]) -> float:

@@ -46,6 +46,9 @@ MEASURED = 1000
 #: rows of the table of rates, and rates of a step, the greatest of its groups
 ROWS, GROUPS = 8, 3
 
+#: steps of a schedule that a cause is held against
+WHOLE = 10_000
+
 METHOD = "rates step by step, updates from equal gradients"
 
 
@@ -54,7 +57,7 @@ def run(context: Context) -> StageResult:
     missing = context.lacking("optimizer", "build_model", "build_optimizer") or context.untrainable("optimizer")
     if missing:
         return missing
-    context.clipping = None
+    context.clipping = context.rates = None
     result = StageResult("optimizer")
     scheduled = _schedules(context, result)
     experiment, alike = _updates(context, result), False
@@ -109,6 +112,8 @@ def _schedules(context: Context, result: StageResult) -> Divergence | None:
     if sides[0] is None or sides[1] is None:
         return None
     both = sides[0], sides[1]
+    followed = min(WHOLE, *(side.steps for side in both if side.scheduled)) if any(side.scheduled for side in both) else 0
+    context.rates = (both[0].until(followed), both[1].until(followed)) if followed else None
     result.notes += _told_of_metrics(answers, bool(pace.metric))
     tolerance, counted = context.settings.tolerance_of("optimizer"), rate_schedules.unit(pace)
     if not any(side.scheduled for side in both):

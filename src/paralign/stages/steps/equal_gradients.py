@@ -15,6 +15,8 @@ from paralign.worker.protocol import Update, runs_of
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from paralign.context import Context
     from paralign.weights import Plan
 
@@ -36,6 +38,7 @@ class Experiment:
     moved: Capture
     given: str
     steps: list[tuple[int, float]]
+    followed: tuple[NDArray[Any], NDArray[Any]] | None = None
 
     @property
     def abouts(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -60,6 +63,19 @@ class Experiment:
         """
         first, second = (Update.answer(c).rates for c in (self.reference, self.candidate))
         return _filled_in(first, second), _filled_in(second, first)
+
+    def whole_rates(self, parameter: str) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+        """The rates of both sides' whole schedules for a parameter, by the reference's name.
+
+        None where they were not followed.
+        """
+        if self.followed is None:
+            return None
+        groups = [about["mapped"].get(parameter, {}).get("group", 0) for about in self.abouts]
+        if any(group >= rates.shape[1] for group, rates in zip(groups, self.followed, strict=True)):
+            return None
+        first, second = (tuple(rates[:, group].tolist()) for group, rates in zip(groups, self.followed, strict=True))
+        return first, second
 
     def rates_differ(self, steps: int) -> bool:
         """Whether both optimizers tell of other rates in the first steps, in as many groups."""
@@ -123,7 +139,11 @@ def record_steps(context: Context, given: Given, result: StageResult) -> Experim
     if not shared and given.whole:
         reasons = dict.fromkeys(why for c in (reference, candidate) for why in Update.answer(c).failed.values())
         result.warnings.append(f"no update from equal gradients could be made: {'; '.join(reasons)}")
-    return Experiment(reference, candidate, shared[0], context.plan, context.weights, gradients, moved, run, steps) if shared else None
+    return (
+        Experiment(reference, candidate, shared[0], context.plan, context.weights, gradients, moved, run, steps, context.rates)
+        if shared
+        else None
+    )
 
 
 def _moved(context: Context, gradients: Capture, run: str, count: int) -> Capture:

@@ -205,6 +205,6 @@ def _diverge(result: StageResult, experiment: Experiment, wrong: list[Pair]) -> 
     ends = []
     for capture, record in ((experiment.reference, worst.reference), (experiment.candidate, worst.candidate)):
         answer = Update.answer(capture)
-        source = answer.built["optimizer"]
+        source = answer.sources("" if record is None else record.name)["optimizer"]
         ends.append(Point("" if record is None else record.name, answer.optimizer["class"], source, code_at(source)))
     result.divergence = Divergence(ends[0], ends[1], worst, inputs_agree=True, last_agreeing="the gradients, which are equal")

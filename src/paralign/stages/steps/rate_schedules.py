@@ -21,6 +21,8 @@ from paralign.worker.protocol import Ahead
 from paralign.worker.schedule import PATIENCE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from paralign.capture import Capture
     from paralign.context import Context
     from paralign.model import Record, Tolerance
@@ -55,6 +57,7 @@ class Followed:
     built: str | None
     name: str
     every: int = 1
+    lines: Sequence[str | None] = ()
 
     @classmethod
     def read(cls, capture: Capture, every: int = 1, name: str = "schedule") -> Followed | None:
@@ -63,7 +66,7 @@ class Followed:
         record = next(iter(capture.select(name=name, role="scalar")), None)
         if about is None or record is None:
             return None
-        return cls(capture.array(record), record, about.scheduled, about.ended, about.built, about.class_, every)
+        return cls(capture.array(record), record, about.scheduled, about.ended, about.built, about.class_, every, about.lines)
 
     @property
     def steps(self) -> int:
@@ -237,5 +240,17 @@ def _divergence(pair: Pair, both: tuple[Followed, Followed], rates: tuple[Array,
     step, counted = at
     told = in_digits(rates[0][step], rates[1][step])
     pair.notes.append(f"{counted} {step} is the first whose rate differs: {told[0]} in the reference, {told[1]} in the candidate")
-    ends = [Point("learning rate", side.name, side.built, code_at(side.built)) for side in both]
+    places = [_line_of(side, rates, step) for side in both]
+    ends = [Point("learning rate", side.name, line, code_at(line)) for side, line in zip(both, places, strict=True)]
     return Divergence(ends[0], ends[1], pair, last_agreeing=f"the rates of the {step} {counted}s before" if step else None)
+
+
+def _line_of(side: Followed, rates: tuple[Array, Array], step: int) -> str | None:
+    """The line that built a schedule.
+
+    Of several optimizers it is that of the group whose rate is furthest off.
+    """
+    first, second = rates[0][step], rates[1][step]
+    if first.shape != second.shape or len(side.lines) != len(first):
+        return side.built
+    return side.lines[int(np.argmax(np.abs(first - second)))] or side.built

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,6 +54,7 @@ def _end(experiment: Experiment, blamed: Difference | None, capture: Capture, re
     """One side's line that sets the term at fault, for the parameter of a record."""
     answer = Update.answer(capture)
     name = "" if record is None else record.name
+    answer = replace(answer, built=answer.sources(name))
     built = () if weights is None else built_of(weights).get(name.rpartition(".")[0], ())
     term, varies = blamed_term(blamed, experiment), False
     if term == "rates":
@@ -111,10 +113,11 @@ def choose(divergence: Divergence | None, reasons: Reasons, experiment: Experime
     if len(about["groups"]) == 1 and term != "moves":
         alone = [d.terms[0] for d in reasons.found].count("decay") == 1
         return term == "decay" and alone and _exempts(divergence.candidate, experiment)
-    group = _right_group(blamed, reasons.known[0], experiment)
+    answer = Update.answer(experiment.candidate)
+    group = None if answer.members else _right_group(blamed, reasons.known[0], experiment)  # those of several are counted together
     if group is None:
         return False
-    line = setting_lines.group_line(Update.answer(experiment.candidate).built["optimizer"], term, group)
+    line = setting_lines.group_line(answer.built["optimizer"], term, group)
     if line is None:
         return False
     watched_steps.move(divergence.candidate, line)

@@ -110,7 +110,10 @@ def tell(result: StageResult, experiment: Experiment, reasons: Reasons, *, agree
     """Add findings and pairs; do not judge what inherent differences alone cause."""
     moves, found = reasons.moves, reasons.found
     recipe = reasons.known[1].recipe
-    findings = [causes.finding(d, experiment.abouts, moves.traces, recipe[d.parameters[0]], proven=True) for d in found]
+    findings = [
+        causes.finding(d, experiment.abouts, moves.traces, recipe[d.parameters[0]], experiment.whole_rates(d.parameters[0]), proven=True)
+        for d in found
+    ]
     for finding in findings:
         if finding.rule == INHERENT and not strict:
             result.warnings.append(f"{finding.cause} (size {finding.error_before:.2g})")

@@ -30,6 +30,7 @@ class Followed:
     Args:
         scheduled: whether there is one; without it one step is recorded.
         built: the line that constructed it, else the optimizer's.
+        lines: where there are several optimizers, that line for each group.
         class_: its name.
         metric: whether it waits for one; ``made_up``: whether that was.
         ended: what it raised where it would not go on, else ''.
@@ -46,6 +47,7 @@ class Followed:
     resumed: Optional[int] = None
     unresumed: str = ""
     forgotten: List[str] = field(default_factory=list)
+    lines: List[Optional[str]] = field(default_factory=list)
 
 
 @dataclass
@@ -144,12 +146,19 @@ class Updated(Ran):
         built: ``optimizer`` and ``scheduler`` -> the line that built it.
         arguments: those that the optimizer was made with.
         rates: of each step and group.
+        members: where there are several optimizers, for each group what ``built`` is of the one that has it.
     """
 
     optimizer: Dict[str, Any] = field(default_factory=dict)
     built: Dict[str, Optional[str]] = field(default_factory=dict)
     arguments: Dict[str, Any] = field(default_factory=dict)
     rates: List[List[float]] = field(default_factory=list)
+    members: List[Dict[str, Optional[str]]] = field(default_factory=list)
+
+    def sources(self, parameter: str) -> Dict[str, Optional[str]]:
+        """The lines that built the optimizer of a parameter, and its schedule."""
+        group = self.optimizer.get("parameters", {}).get(parameter, {}).get("group")
+        return self.built if group is None or group >= len(self.members) else self.members[group]
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from paralign.worker.provenance.value_marks import array_of
 from paralign.worker.provenance.whole_training import train
 from paralign.worker.schedule import schedule_of
 from paralign.worker.session import NATIVE, Session, takes_nothing
+from paralign.worker.several import as_one, rates_of
 from paralign.worker.trees import leaves
 
 if TYPE_CHECKING:
@@ -138,13 +139,14 @@ def _optimizer(run: Run) -> None:
     given = run.recorder.run(run.functions["build_scheduler"], {"optimizer": optimizer})[0] if "build_scheduler" in run.functions else None
     for place, (number, name) in enumerate(run.recorder.sightings):
         run.root(f"sight:{place}:{name}", number)
+    adapter: Any = run.session.adapter
+    optimizer, given = as_one(adapter, optimizer, given)
     schedule = schedule_of(optimizer, given)
     run.root("scheduler", run.recorder.made_by(schedule))
-    adapter: Any = run.session.adapter
     advance = None if schedule is None or wants_metric(schedule) else advancing(schedule, None, by_update=True)
     for number in range(run.options.steps if advance is not None else 0):
         run.root(f"step:{number}", len(run.recorder.events) - 1)
-        run.rates.append([float(rate) for rate in adapter.learning_rates(optimizer)])
+        run.rates.append(rates_of(adapter, optimizer))
         if advance is not None:
             advance(number)
 
