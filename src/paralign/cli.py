@@ -135,7 +135,7 @@ def _add_compare(commands: Any) -> None:
     compare.add_argument("--rtol", type=grammar.number, help="relative tolerance, with --atol")
     compare.add_argument("--log", metavar="FILE", help="write reprod_log's lines about every entry to a new file")
     compare.add_argument(
-        "--diff-threshold", type=grammar.number, default=1e-6, metavar="D", help="greatest mean difference that passes in --log"
+        "--diff-threshold", type=grammar.number, metavar="D", help="greatest mean difference that passes in --log (default: 1e-6)"
     )
     quiet(compare)
     verbose(compare)
@@ -317,7 +317,10 @@ def _check(options: argparse.Namespace) -> int:
 def _compare(options: argparse.Namespace) -> int:
     from paralign.api import compare
     from paralign.commands.under_way import Progress
+    from paralign.errors import UsageError
 
+    if options.diff_threshold is not None and options.log is None:
+        raise UsageError("--diff-threshold decides what passes in the lines of --log", hint="name a new file: --log FILE")
     with Progress(quiet=options.quiet) as progress:
         progress.step("comparing")
         result = compare(
@@ -327,9 +330,9 @@ def _compare(options: argparse.Namespace) -> int:
             atol=options.atol,
             rtol=options.rtol,
             log=options.log,
-            threshold=options.diff_threshold,
+            threshold=1e-6 if options.diff_threshold is None else options.diff_threshold,
         )
-    return _show(result, options, footer=f"{say('log: ')}{options.log}" if options.log else "", full=True)
+    return _show(result, options, footer=f"{say('log: ')}{options.log}" if options.log else "", full=True, saved=False)
 
 
 def _locate(options: argparse.Namespace) -> int:
@@ -341,10 +344,19 @@ def _locate(options: argparse.Namespace) -> int:
     with Progress(quiet=options.quiet) as progress:
         progress.step("looking for where the runs part")
         result = locate_captures(options.reference, options.candidate)
-    return _show(result, options, root=Path(options.reference).resolve().parent if options.candidate is None else None)
+    root = Path(options.reference).resolve().parent if options.candidate is None else None
+    return _show(result, options, root=root, saved=False)
 
 
-def _show(result: CheckResult, options: argparse.Namespace, *, footer: str = "", full: bool = False, root: Path | None = None) -> int:
+def _show(
+    result: CheckResult,
+    options: argparse.Namespace,
+    *,
+    footer: str = "",
+    full: bool = False,
+    root: Path | None = None,
+    saved: bool = True,
+) -> int:
     from paralign.report.console import console
     from paralign.report.short_form import render
     from paralign.report.text import conclusion, pairs
@@ -357,7 +369,7 @@ def _show(result: CheckResult, options: argparse.Namespace, *, footer: str = "",
     else:
         if full:
             out.print(pairs(result))
-        out.print(render(result, root, verbose=options.verbose))
+        out.print(render(result, root, verbose=options.verbose, saved=saved))
         if result.profile is not None:
             from paralign.report.profiled import tables
 

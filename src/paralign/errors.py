@@ -5,7 +5,9 @@ A divergence is a result, never an exception.
 
 from __future__ import annotations
 
+import errno
 import re
+from pathlib import Path
 from typing import Any, ClassVar, Iterable, Optional, Sequence
 
 #: characters that a refusal quotes of what it refuses
@@ -149,11 +151,13 @@ def unwritten(path: object, fault: OSError, what: str = "the file", rest: str = 
         what: what it is.
         rest: what became of what was there before.
     """
-    return WriteFailed(
-        f"{what} cannot be written: {fault.strerror or fault}",
-        where=str(path),
-        hint=f"check the free space and the permissions of this folder{rest}",
-    )
+    folder = Path(str(path)).resolve().parent
+    hint = f"check the free space and the permissions of this folder{rest}"
+    if fault.errno == errno.ENOENT and not folder.is_dir():
+        hint = f"make the folder {folder} first, or name another path{rest}"
+    if fault.errno in (errno.EISDIR, errno.ENOTDIR):
+        hint = f"name another path: a folder stands there, or a file in place of a folder{rest}"
+    return WriteFailed(f"{what} cannot be written: {fault.strerror or fault}", where=str(path), hint=hint)
 
 
 class CaptureFormatError(ParalignError):

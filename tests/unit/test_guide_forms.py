@@ -136,6 +136,29 @@ def test_a_comparison_writes_a_log_that_can_be_read_back(tmp_path, capsys):
     assert read_diff_log(tmp_path / "other.txt").failed == []
 
 
+def test_a_comparison_names_no_report_that_it_does_not_write(tmp_path, capsys):
+    for name, shift in (("a", 0), ("b", 1)):
+        save_foreign(tmp_path / f"{name}.npy", {"x": X + shift})
+    paths = [str(tmp_path / "a.npy"), str(tmp_path / "b.npy")]
+    assert cli.main(["compare", *paths]) == 1
+    out = capsys.readouterr().out
+    assert "--json prints all" in out
+    assert "report.json" not in out
+    assert cli.main(["compare", *paths, "--lang", "zh"]) == 1
+    assert "a.npy a.npy" not in capsys.readouterr().out
+
+
+def test_a_log_that_cannot_be_written_says_what_to_do(tmp_path, capsys):
+    save_foreign(tmp_path / "a.npy", {"x": X})
+    arguments = ["compare", str(tmp_path / "a.npy"), str(tmp_path / "a.npy")]
+    assert cli.main([*arguments, "--log", str(tmp_path / "none" / "x.log")]) == 3
+    assert f"make the folder {tmp_path / 'none'} first" in capsys.readouterr().err
+    assert cli.main([*arguments, "--log", str(tmp_path / "a.npy" / "x.log")]) == 3
+    assert "a file in place of a folder" in capsys.readouterr().err
+    assert cli.main([*arguments, "--diff-threshold", "1"]) == 2
+    assert "name a new file: --log FILE" in capsys.readouterr().err
+
+
 def test_inputs_that_differ_are_reported_first(tmp_path):
     save_foreign(tmp_path / "a.npy", {"logits": X, "label": np.arange(3), "fake_data": X})
     save_foreign(tmp_path / "b.npy", {"logits": X + 1, "label": np.arange(3), "fake_data": X + 1})

@@ -140,6 +140,7 @@ CHINESE: dict[str, str] = {
     "the same at {count} more places": "另有 {count} 处相同",
     "other points, perhaps of the same fault: {lines}": "其他位置（可能出自同一错误）：{lines}",
     "-v shows {what}, and arguments; report.json has all": "-v 显示 {what} 以及参数；report.json 中有全部内容",
+    "-v shows {what}, and arguments; --json prints all": "-v 显示 {what} 以及参数；--json 输出全部内容",
     "warnings": "条警告",
     "notes": "条说明",
     "tables": "个表格",

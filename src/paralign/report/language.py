@@ -71,4 +71,5 @@ def stage(name: str) -> str:
     ...     stage("forward")
     'forward 前向'
     """
-    return f"{name} {say(name)}" if current() == "zh" else name
+    translated = say(name)
+    return name if translated == name else f"{name} {translated}"

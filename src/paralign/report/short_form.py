@@ -53,23 +53,24 @@ class Block:
     lines: list[Text] = field(default_factory=list)
 
 
-def render(result: CheckResult, root: Path | None = None, *, verbose: bool = False) -> RenderableType:
+def render(result: CheckResult, root: Path | None = None, *, verbose: bool = False, saved: bool = True) -> RenderableType:
     """A result for the terminal: in short where something diverges, unless all is asked for.
 
     Args:
         result: of a check, or a comparison.
         root: the project's folder, from which paths are shown; None shows them whole.
         verbose: show everything that is said of each stage.
+        saved: whether ``report.json`` was written; what was only printed is had whole by ``--json``.
     """
     if verbose or not any(stage.verdict == DIVERGED for stage in result.stages):
         return text.render(result, root)
     head = [Text(say(line), style="dim") for line in result.preflight]
-    return Group(*head, table(result), *(relative(line, root) for line in _lines(result)), conclusion(result))
+    return Group(*head, table(result), *(relative(line, root) for line in _lines(result, saved=saved)), conclusion(result))
 
 
-def _lines(result: CheckResult) -> list[Text]:
+def _lines(result: CheckResult, *, saved: bool) -> list[Text]:
     """At most ``LINES`` lines: what the stages say, what that rests on, how much is left out."""
-    left_out, doubts = _left_out(result), _doubts(result)
+    left_out, doubts = _left_out(result, saved=saved), _doubts(result)
     lines = _dealt([block for block in _blocks(result) if block.lines], LINES - len(doubts) - (1 if left_out else 0))
     said = "\n".join(line.plain for line in lines)
     lines += [Text.assemble((say("warning: "), "yellow"), doubt) for doubt in doubts if doubt not in said]
@@ -311,7 +312,7 @@ def _further(stage: StageResult) -> str:
     return " · ".join(parts)
 
 
-def _left_out(result: CheckResult) -> str:
+def _left_out(result: CheckResult, *, saved: bool) -> str:
     """How much is said behind ``-v``, by kind; '' where nothing is."""
     counts = {
         "warnings": sum(len(stage.warnings) for stage in result.stages),
@@ -321,4 +322,8 @@ def _left_out(result: CheckResult) -> str:
         "values that differ": sum(len(stage.wrong) for stage in result.stages if stage.verdict != ERROR),
     }
     told = ", ".join(f"{count} {say(what)}" for what, count in counts.items() if count)
-    return say("-v shows {what}, and arguments; report.json has all", what=told) if told else ""
+    if not told:
+        return ""
+    if saved:
+        return say("-v shows {what}, and arguments; report.json has all", what=told)
+    return say("-v shows {what}, and arguments; --json prints all", what=told)
