@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from paralign.locate.provenance import other_operand
+from paralign.locate.provenance import counterpart_operand, other_operand, other_rows
 from paralign.locate.provenance.counterparts import SAME_RMS, TELLING, Counterparts, doing, is_drawn, is_equal, origin
 from paralign.locate.provenance.counts import COMPARISONS, Counts, is_count
+from paralign.locate.provenance.readings import is_from_file, is_length, setting_of, stored_in, taken_as
 from paralign.locate.provenance.selections import Selections, arrays_of
 from paralign.locate.provenance.value_graph import COMMON, READINGS, SETTING, Seen, Texts, behind
 from paralign.locate.reaching import reached
@@ -84,6 +85,7 @@ class Search:
         for each in filter(is_drawn, defaults):
             self._draws.setdefault(doing(each), []).append(each)
         self._known: Counterparts | None = None
+        self._is_evident = False  # once a counterpart showed an operand to be wrong, what it leads to besides excuses nothing
         self.root, self.reference, self.defaults = candidate, reference, defaults
         self.seen = seen or Seen(behind(reference) if reference is not None else ())
         self._sound = set(sound)
@@ -119,11 +121,13 @@ class Search:
         """Whether a value led to a right result of many numbers: written in another way only."""
         if is_count(each) and self._right.get(each) is False and _known(each) not in self._led_by_numbers:
             return False  # whether numbers are greater than others says little of them
+        if self._is_evident:
+            return False
         if each.numbers is not None and _known(each) in self._led:
             return True
         if each not in self._excused:
             self._excused[each] = False
-            self._excused[each] = any(self._excuses(user) for user in each.users if not _is_length(each, user))
+            self._excused[each] = any(self._excuses(user) for user in each.users if not is_length(each, user))
         return self._excused[each]
 
     def _excuses(self, user: Expression) -> bool:
@@ -162,9 +166,24 @@ class Search:
         """Where a right operand of ``each`` became another one than the reference takes."""
         if not self._own or each.is_copy or (inner is not None and not (_is_telling(inner) and self.is_right(inner))):
             return None
+        known = self._counterparts()
+        rows = other_rows.place(each, known, self._own)
+        return rows or other_operand.place(each, due, known)
+
+    def _counterparts(self) -> Counterparts:
         if self._known is None:
             self._known = Counterparts(self.defaults, self._own)
-        return other_operand.place(each, due, self._known)
+        return self._known
+
+    def _unlike_counterpart(self, each: Expression, due: Expression | None) -> list[tuple[Expression, Expression | None]]:
+        """The one operand that seems right, and that the reference does not take there."""
+        apart = counterpart_operand.differing(each, due, self._counterparts()) if self._own else None
+        if apart is None:
+            return []
+        if not apart.is_only_ordered and self.is_right(apart.own) is not False:
+            return []
+        self._is_evident = True
+        return [(apart.own, apart.due)]
 
     def _wrong_input(self, each: Expression, due: Expression | None) -> tuple[Expression | None, Expression | None]:
         """What is wrong of what a wrong value was made of, and the reference's counterpart."""
@@ -191,7 +210,7 @@ class Search:
         wrong, doubtful = self._wrong_of(known, self._beside(each, due))
         if each.kind == "item" and wrong and all(is_count(inner) for inner, _ in wrong):
             wrong, doubtful = [], wrong  # each side may take its parts by places of its own
-        wrong = wrong or self._otherwise_selected(each) or doubtful
+        wrong = wrong or self._otherwise_selected(each) or self._unlike_counterpart(each, due) or doubtful
         if not any(inner.numbers is not None or self._has_wrong_number(inner) for inner, _ in wrong):
             unseen = self._unseen_number(each, known)
             if unseen is not None or not wrong:
@@ -224,7 +243,7 @@ class Search:
         One of the numbers that stand everywhere tells less than a list with a wrong array.
         """
         simple = _is_simple(each)
-        return simple, each.numbers is None and not self._holds_wrong_array(each), not _is_from_file(each), each.number
+        return simple, each.numbers is None and not self._holds_wrong_array(each), not is_from_file(each), each.number
 
     def _holds_wrong_array(self, each: Expression) -> bool:
         """Whether a list or the like holds an array that the reference has nowhere."""
@@ -264,7 +283,7 @@ class Search:
 
     def _is_wrong_part(self, each: Expression) -> bool:
         """Whether a wrong part was cut out of something that holds the right part."""
-        held = _taken_as(each, "object") if each.kind == "item" else None
+        held = taken_as(each, "object") if each.kind == "item" else None
         due = None if self.reference is None else self.reference.numbers
         if held is None or held.numbers is None or each.numbers is None or due is None or due.size < TELLING:
             return False
@@ -330,7 +349,7 @@ class Search:
     def _first_disordered(self) -> Blamed | None:
         """The first expression with right numbers in an order that the reference has nowhere."""
         led = self._led_to(self.root)
-        wrong = {e for e in led if _is_telling(e) and not self.seen.has_ordered(e)}
+        wrong = {e for e in led if _is_telling(e) and not self.seen.has_ordered(e) and not counterpart_operand.is_repeated(e)}
         firsts = [e for e in led if e in wrong and not e.is_copy and wrong.isdisjoint({*self._led_to(e)} - {e})]
         operands = [inner for e in firsts for _, inner in e.values]
         if len({e.source for e in firsts}) != 1 or not any(map(self._is_ordered, operands)):
@@ -361,52 +380,12 @@ class Search:
 
 def _put_in(changed: Expression) -> Expression | None:
     """What made the elements that fill an array, in an order that is right elsewhere."""
-    value = _taken_as(changed, "value") if changed.kind == "change" else None
+    value = taken_as(changed, "value") if changed.kind == "change" else None
     if value is None or value.numbers is None or not _is_telling(value) or changed.numbers is None:
         return None
     is_all = bool(np.isin(changed.numbers, [*value.numbers, 0.0]).all())
     made = origin(value)
     return made if is_all and made.file and made.kind in (*_FAITHFUL, "item") else None
-
-
-def setting_of(reading: Expression | None) -> Expression | None:
-    """The entry of a file of settings that was read; None where none is known."""
-    return None if reading is None else _taken_as(reading, SETTING)
-
-
-def _taken_as(each: Expression, role: str) -> Expression | None:
-    """The first thing that an expression takes in a role."""
-    return next((inner for name, inner in each.inputs if name == role), None)
-
-
-def _is_length(each: Expression, user: Expression) -> bool:
-    """Whether a whole number was made of an array: how long it is tells nothing of it."""
-    return bool(each.mark[0] == "a") and isinstance(user.scalar, int)
-
-
-def stored_in(reading: Expression) -> Expression | None:
-    """What was put at the place that is read from an array; None where that was not seen."""
-    places = _places(reading)
-    if reading.kind != "item" or not places or not all(type(place) is int for place in places):
-        return None
-    container = _taken_as(reading, "object")
-    while container is not None and container.kind == "change":
-        written = _places(container)
-        values = [inner for role, inner in container.inputs if role == "value"]
-        if values and written and written == places[: len(written)]:
-            return values[-1]
-        container = _taken_as(container, "object")
-    return None
-
-
-def _places(each: Expression) -> list[Any]:
-    """The numbers in an expression's brackets."""
-    return [inner.scalar for role, inner in each.inputs if role == "index"]
-
-
-def _is_from_file(each: Expression) -> bool:
-    """Whether a value was made of an entry of a file of settings."""
-    return any(inner.kind == SETTING for inner in behind(each))
 
 
 def _blamed(each: Expression, chain: list[Expression], due: Expression | None) -> Blamed | None:

@@ -157,13 +157,20 @@ class Counterparts:
         """Whether the candidate has a value of the reference's too."""
         return any(is_equal(own, due) for own in self._own.get(due.size, ()))
 
+    def first_made(self, due: Expression) -> int:
+        """The number of the first of the candidate's values that are one of the reference's."""
+        return min((own.number for own in self._own.get(due.size, ()) if is_equal(own, due)), default=-1)
+
+    def alike(self, each: Expression) -> list[Expression]:
+        """What the reference makes by such a step, with as many elements."""
+        return [twin for twin in self._of.get(doing(each), ()) if doing(each) and twin.size == each.size]
+
     def of(self, each: Expression) -> Expression | None:
         """What does the same with a same telling value, and makes what the candidate lacks.
 
         Of several that of the same turn, where both sides do it as often; else None.
         """
-        alike = self._of.get(doing(each), ()) if doing(each) else ()
-        fitting = [twin for twin in alike if twin.size == each.size and _share_one(each, twin)]
+        fitting = [twin for twin in self.alike(each) if _share_one(each, twin)]
         found = [twin for twin in fitting if not self.is_made(twin)]
         if found and all(is_equal(found[0], other) for other in found[1:]):
             return found[0]
@@ -175,7 +182,7 @@ class Counterparts:
 
         None unless the line makes, apart from this one, all that the reference makes by such a step.
         """
-        due = [twin for twin in self._of.get(doing(each), ()) if doing(each) and twin.size == each.size]
+        due = self.alike(each)
         others = [own for own in self._candidate[doing(each)] if own.source == each.source and own is not each]
         found = [next((own for own in others if is_equal(own, twin)), None) for twin in due]
         right = [own for own in found if own is not None]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paralign.locate.provenance.blame import Blamed, setting_of
+from paralign.locate.provenance.blame import Blamed
+from paralign.locate.provenance.readings import setting_of
 from paralign.locate.provenance.tracing_back import name, recorded
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from paralign.comparison.laws import Family
 from paralign.locate.provenance import tracing_back
 from paralign.locate.provenance.blame import Blamed, Search
 from paralign.locate.provenance.value_graph import COMMON, Seen
+from paralign.locate.reaching import reached
 from paralign.locate.source.call_arguments import is_number
 
 if TYPE_CHECKING:
@@ -42,10 +43,12 @@ def follow(context: Context, wrong: Iterable[tuple[Divergence, tuple[Law, Law]]]
     if sides is None:
         return
     for divergence, laws in cases:
-        tracing_back.name(divergence, of_laws(sides, laws, right))
+        point = divergence.candidate
+        lines = [] if point is None else [line for line in (point.source, *point.lines) if line]
+        tracing_back.name(divergence, of_laws(sides, laws, right, lines))
 
 
-def of_laws(sides: Sides, laws: tuple[Law, Law], right: Sequence[Law] = ()) -> Blamed | None:
+def of_laws(sides: Sides, laws: tuple[Law, Law], right: Sequence[Law] = (), lines: Sequence[str] = ()) -> Blamed | None:
     """The expression of the law's number that the reference's building has nowhere.
 
     None unless it is one.
@@ -54,14 +57,18 @@ def of_laws(sides: Sides, laws: tuple[Law, Law], right: Sequence[Law] = ()) -> B
         sides: what was recorded of both constructions.
         laws: that the reference's and the candidate's tensor follow.
         right: laws of the candidate's other tensors: a number that one of these has is right, where it is taken here is not.
+        lines: that constructed the layer of the candidate's tensor; none where they are not known.
     """
     defaults, everything = sides.reference.expressions, Seen(sides.reference.expressions)
     twin = next(iter(_near(sides.reference.expressions, laws[0])[::-1]), None)
     found: dict[str, Blamed] = {}
-    for each in _near(sides.candidate.expressions, laws[1]):
+    for each in _leading_on(_near(sides.candidate.expressions, laws[1]), lines):
         if everything.has(each) is not False or any(_near([each], law) for law in right):
             continue
-        blamed = Search(each, twin, everything if twin is None else None, defaults).first()
+        number = _without_sign(each)
+        blamed = Search(
+            number, twin if number is each else None, everything if twin is None or number is not each else None, defaults
+        ).first()
         if blamed is not None:
             found[blamed.source] = blamed
     return next(iter(found.values())) if len(found) == 1 else None
@@ -71,6 +78,28 @@ def _near(expressions: Iterable[Expression], law: Law) -> list[Expression]:
     """The numbers of a program that may be that of a law."""
     written, slack = _numbers(law)
     return [each for each in expressions if _is_one_of(each, written, slack)]
+
+
+def _leading_on(numbers: Sequence[Expression], lines: Sequence[str]) -> list[Expression]:
+    """The numbers that lead to the lines by which a tensor's layer was constructed; else those that lead to a tensor.
+
+    A number that does neither is near the law's by chance.
+    """
+    if not lines:
+        return list(numbers)
+    led = {each: list(reached([each], lambda e: e.users)) for each in numbers}
+    constructing = [each for each in numbers if any(user.source in lines for user in led[each])]
+    return constructing or [each for each in numbers if any(_fills_a_tensor(user) for user in led[each])]
+
+
+def _without_sign(each: Expression) -> Expression:
+    """The number itself where only its sign was changed, as for the lower bound of a uniform law."""
+    return each.values[0][1] if each.kind == "operation" and each.label == "USub" else each
+
+
+def _fills_a_tensor(each: Expression) -> bool:
+    """Whether a call makes a tensor or is given one."""
+    return each.kind == "call" and any(inner.mark[0] == "a" for inner in (each, *each.operands))
 
 
 def _numbers(law: Law) -> tuple[list[float], float]:

@@ -39,7 +39,8 @@ def place(each: Expression, twin: Expression | None, known: Counterparts) -> Exp
             return None
         own, step = apart[0], origin(apart[1])
         if known.is_made(step):
-            return _of_miswired(own, step)
+            made = known.first_made(step)
+            return _of_miswired(own, step, made) or (each if made < each.number else None)
         before = [inner for _, inner in operands(step) if is_equal(own, inner)]
         if before:
             return _of_missing(own, step, before[0], known)
@@ -75,20 +76,21 @@ def _is_made_of(each: Expression, other: Expression) -> bool:
     return origin(each) is not first and first in reached([each], lambda e: e.operands)
 
 
-def _of_miswired(own: Expression, due: Expression) -> Expression | None:
+def _of_miswired(own: Expression, due: Expression, made: int) -> Expression | None:
     """Where a value is taken in place of one that the candidate has too.
 
-    At the step that was done to it besides, else where it is handed over.
+    At the step that was done to it besides, else where it is handed over; what was handed over before the other one was made (at an event
+    of a number) was needed for that.
     """
-    made = origin(own)
-    if made.file and doing(made) and any(is_equal(inner, due) for _, inner in operands(made)):
-        return made
-    return _handed_over(own)
+    maker = origin(own)
+    if maker.file and doing(maker) and any(is_equal(inner, due) for _, inner in operands(maker)):
+        return maker
+    return _handed_over(own, made)
 
 
-def _handed_over(own: Expression) -> Expression | None:
-    """The first call that handed a value on; None where none did."""
-    handed = [each for each in way_back(own) if each.kind == "parameter" and each.file]
+def _handed_over(own: Expression, after: int = -1) -> Expression | None:
+    """The first call that handed a value on, after the event of a number; None where none did."""
+    handed = [each for each in way_back(own) if each.kind == "parameter" and each.file and each.number > after]
     return handed[-1] if handed else None
 
 

@@ -35,7 +35,7 @@ def follow(context: Context, divergence: Divergence | None, of: str, number: int
     """
     sides = recorded(context, of, split=context.settings.split, number=number) if divergence is not None else None
     found = None if sides is None else first_wrong(sides, leaves)
-    if sides is not None and found is not None and divergence is not None and divergence.inputs_agree:
+    if sides is not None and found is not None and not found.placed and divergence is not None and divergence.inputs_agree:
         known = Seen(sides.reference.expressions)
         if any(_is_unseen(inner, known) for role, inner in found.expression.values if role != "function"):
             return False  # the way of the sample has seen more of it
