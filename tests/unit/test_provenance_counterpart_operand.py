@@ -6,7 +6,7 @@ from tests.unit.test_provenance import line_of, record
 from tests.unit.test_provenance_counterparts import of_sample, sides
 
 from paralign.comparison.laws import Family, Law
-from paralign.locate.provenance import initial_values
+from paralign.locate.provenance import initial_values, tracing_back
 
 __all__ = ["record"]
 
@@ -139,6 +139,39 @@ def test_statistics_of_all_rows_are_named_where_the_table_is_handed_over(record)
 def test_another_statistic_of_the_right_rows_is_at_fault_itself(record):
     wrong = FITTED.replace("x.mean(axis=0)", "np.median(x, axis=0)")
     assert of_sample(record, FRAME, wrong, "mean") == line_of(wrong, "USE")
+
+
+CHOSEN = """
+    import numpy as np
+
+    def run():
+        draw = np.random.RandomState(8)
+        distance, last = draw.rand(2, 15, 4, 12), np.minimum(draw.randint(4, 60, (2, 15)), 11)
+        present = draw.rand(2, 15) < 0.8
+        final = np.take_along_axis(distance, last[..., None, None], -1)[..., 0]
+        least = final.min(-1)
+        return {"least": least[present].mean()}
+"""
+
+FILTERED = """
+    import numpy as np
+
+    def run():
+        draw = np.random.RandomState(8)
+        distance, last = draw.rand(2, 15, 4, 12), np.minimum(draw.randint(4, 60, (2, 15)), 11)
+        present = draw.rand(2, 15) < 0.8
+        distance, last = distance[present], last[present]
+        final = np.array([each[:, place] for each, place in zip(distance, last)])  # HERE
+        best = final.argmin(-1)
+        least = final[np.arange(len(best)), best]  # USE
+        return {"least": least.mean()}
+"""
+
+
+def test_numbers_that_the_reference_does_not_take_are_named_where_they_are_taken(record):
+    wrong = FILTERED.replace("np.array([each[:, place] for each, place in zip(distance, last)])", "distance[:, :, -1]")
+    found = tracing_back.of_value(sides(record, CHOSEN, wrong), "least", "least")
+    assert found.expression.line == line_of(wrong), "rows without a future are left out rightly, and the places of the least are right"
 
 
 def uniform(bound):

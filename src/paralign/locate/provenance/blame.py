@@ -208,7 +208,7 @@ class Search:
         if converted is not None:
             return converted, due
         wrong, doubtful = self._wrong_of(known, self._beside(each, due))
-        if each.kind == "item" and wrong and all(is_count(inner) for inner, _ in wrong):
+        if each.kind == "item" and wrong and all(_are_places(inner) for inner, _ in wrong):
             wrong, doubtful = [], wrong  # each side may take its parts by places of its own
         wrong = wrong or self._otherwise_selected(each) or self._unlike_counterpart(each, due) or doubtful
         if not any(inner.numbers is not None or self._has_wrong_number(inner) for inner, _ in wrong):
@@ -276,7 +276,7 @@ class Search:
             return []
         if self._selections is None:
             self._selections = Selections(self.defaults)
-        if self.seen.has(each) is not False and not self._selections.is_strange(each):
+        if self.seen.has(each) is not False and (not self._selections.is_strange(each) or self._selections.is_other_choice(each)):
             return []
         found = [inner for inner in arrays_of(each) if self._selections.is_cut_wrongly(inner)]
         return [(found[0], None)] if len({inner.source for inner in found}) == 1 else []
@@ -399,6 +399,13 @@ def _blamed(each: Expression, chain: list[Expression], due: Expression | None) -
 def _decisive(root: Expression) -> list[Expression]:
     """A right value and what decided on it: zero is zero times anything."""
     return list(reached([root], lambda each: each.operands if each.is_copy or not _is_simple(each) else []))
+
+
+def _are_places(each: Expression) -> bool:
+    """Whether an index is made of whole numbers alone."""
+    if each.kind == "display":
+        return all(_are_places(inner) for _, inner in each.values)
+    return is_count(each) or isinstance(each.scalar, int)
 
 
 def _is_telling(each: Expression) -> bool:

@@ -18,6 +18,8 @@ from paralign.locate.reaching import reached
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    import numpy.typing as npt
+
     from paralign.locate.provenance.value_graph import Expression, Numbers
 
 #: distinct numbers from which on an array is told from others by which of them it holds
@@ -81,7 +83,19 @@ class Selections:
                 continue
             if any(_within(*sorted((numbers, other), key=len)) for other in arrays):
                 return True
-        return False
+        return self.is_other_choice(each)
+
+    def is_other_choice(self, each: Expression) -> bool:
+        """Whether the reference takes other numbers of a right array, of which half are the same, and takes these nowhere."""
+        numbers = _measured(each)
+        held = next((inner for role, inner in each.inputs if role == "object"), None) if each.kind == "item" else None
+        if numbers is None or held is None or held.numbers is None or self.is_other_choice(held) or not _within(numbers, held.numbers):
+            return False
+        near = [array for size, arrays in self._whole.items() if size >= numbers.size / TWICE for array in arrays]
+        if any(_within(numbers, array) and not _within(held.numbers, array) for array in near):
+            return False
+        shared = [int(np.sum(_are_in(numbers, array))) for array in near if array.size <= TWICE * numbers.size]
+        return any(numbers.size <= 2 * count < 2 * numbers.size for count in shared)
 
     def is_cut_wrongly(self, root: Expression) -> bool:
         """Whether a selection leads back to an array made of the reference's own arrays."""
@@ -127,7 +141,13 @@ def _measured(each: Expression) -> Numbers | None:
 
 def _within(few: Numbers, many: Numbers) -> bool:
     """Whether each of some numbers is one of others, but for what float32 rounds."""
+    return bool(np.all(_are_in(few, many)))
+
+
+def _are_in(few: Numbers, many: Numbers) -> npt.NDArray[np.bool_]:
+    """Which of some numbers are among others, but for what float32 rounds."""
     place = np.searchsorted(many, few)
     near = [many[np.clip(place + step, 0, many.size - 1)] for step in (-1, 0)]
     far = np.minimum(*(np.abs(each - few) for each in near))
-    return bool(np.all(far <= SAME * np.abs(few) + NOUGHT))
+    found: npt.NDArray[np.bool_] = far <= SAME * np.abs(few) + NOUGHT
+    return found
