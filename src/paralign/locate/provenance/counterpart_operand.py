@@ -1,4 +1,4 @@
-"""The operand that the counterpart of a wrong result does not have, where each operand seems right.
+"""The operand that a wrong result's counterpart does not have, where each seems right.
 
 An operand seems right where its numbers are the reference's in another order, or where its error cancels out in another result. That the
 reference, with the same other operands, takes something else at that place shows that it is not.
@@ -40,7 +40,7 @@ class Apart:
 
 
 def differing(each: Expression, twin: Expression | None, known: Counterparts) -> Apart | None:
-    """The one operand of an expression that its counterpart has otherwise; None unless it is one.
+    """The one operand that an expression's counterpart has otherwise; None unless it is one.
 
     Args:
         each: a wrong value.
@@ -59,7 +59,7 @@ def differing(each: Expression, twin: Expression | None, known: Counterparts) ->
 
 
 def is_alike(one: Expression, other: Expression) -> bool | None:
-    """Whether two values have the same numbers, each as often in proportion; None where nobody can tell.
+    """Whether two values have the same numbers, in proportion; None where nobody can tell.
 
     One may repeat the other along an axis, as a mask that is expanded does.
     """
@@ -113,7 +113,7 @@ def _is_same_or_spread(inner: Expression, each: Expression) -> bool:
 
 
 def _first_of_order(own: Expression) -> Expression:
-    """What made a value in its order: later steps hand it on as it is, in another shape or type."""
+    """What made a value in its order: later steps change its shape or type alone."""
     way = reached([own], lambda e: [inner for inner in e.operands if e.is_copy or _is_handed_on(inner, e)], nearest_first=True)
     return list(way)[-1]
 

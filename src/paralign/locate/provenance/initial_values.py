@@ -81,7 +81,7 @@ def _near(expressions: Iterable[Expression], law: Law) -> list[Expression]:
 
 
 def _leading_on(numbers: Sequence[Expression], lines: Sequence[str]) -> list[Expression]:
-    """The numbers that lead to the lines by which a tensor's layer was constructed; else those that lead to a tensor.
+    """The numbers that lead to the lines of a tensor's layer, else to any tensor.
 
     A number that does neither is near the law's by chance.
     """
@@ -93,7 +93,7 @@ def _leading_on(numbers: Sequence[Expression], lines: Sequence[str]) -> list[Exp
 
 
 def _without_sign(each: Expression) -> Expression:
-    """The number itself where only its sign was changed, as for the lower bound of a uniform law."""
+    """The number itself where only its sign was changed, as for a uniform law's bound."""
     return each.values[0][1] if each.kind == "operation" and each.label == "USub" else each
 
 

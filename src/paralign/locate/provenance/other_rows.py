@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paralign.locate.provenance.counterparts import TELLING, operands
-from paralign.locate.provenance.selections import arrays_of
-from paralign.locate.provenance.value_graph import Seen, behind
+from paralign.locate.provenance.selections import arrays_of, within
+from paralign.locate.provenance.value_graph import behind
 from paralign.locate.reaching import reached
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def place(each: Expression, known: Counterparts, own: Sequence[Expression]) -> E
         The expression to look at; None where the reference makes no such statistic of other rows.
     """
     table = _table(each)
-    if table is None or not any(_is_due(table, _table(twin), known) for twin in known.alike(each) if not known.is_made(twin)):
+    if table is None or not any(_is_due(each, _table(twin), known) for twin in known.alike(each) if not known.is_made(twin)):
         return None
     rows = table.mark[1][0]
     whole = list(reached([table], lambda e: [inner for inner in arrays_of(e) if _rows(inner) == rows], nearest_first=True))
@@ -52,9 +52,12 @@ def _table(each: Expression | None) -> Expression | None:
     return found if found is not None and found.size > each.size and found.numbers is not None and found.numbers.size >= TELLING else None
 
 
-def _is_due(table: Expression, due: Expression | None, known: Counterparts) -> bool:
-    """Whether the reference takes other rows of a table, and the candidate has cut out these nowhere."""
-    return due is not None and _is_of_other_rows(table, due) and not known.is_made(due)
+def _is_due(each: Expression, due: Expression | None, known: Counterparts) -> bool:
+    """Whether the reference takes other rows, which the candidate has not cut out by then."""
+    table = _table(each)
+    if due is None or table is None or not _is_of_other_rows(table, due):
+        return False
+    return not -1 < known.first_made(due) < each.number
 
 
 def _is_of_other_rows(table: Expression, due: Expression) -> bool:
@@ -62,7 +65,7 @@ def _is_of_other_rows(table: Expression, due: Expression) -> bool:
     if table.mark[1][1:] != due.mark[1][1:] or _rows(table) == _rows(due):
         return False
     few, many = sorted((table, due), key=_rows)
-    return few.numbers is not None and Seen([many]).has_numbers(few.numbers)
+    return few.numbers is not None and many.numbers is not None and within(few.numbers, many.numbers)
 
 
 def _rows(each: Expression) -> int:
@@ -78,7 +81,7 @@ def _is_cut(each: Expression) -> bool:
 def _handed_over(whole: Sequence[Expression], table: Expression, own: Sequence[Expression]) -> Expression | None:
     """The first call under way that was given the rows, or an object that holds them."""
     made = min(whole, key=lambda e: e.number)
-    between = [e for e in own if made.number < e.number < table.number]
+    between = [e for e in own if made.number < e.number <= table.number]
     ended = {e.label: e.number for e in between if e.kind in _ENDING}
     for each in between:
         is_under_way = each.kind == "parameter" and bool(each.file) and ended.get(each.label, -1) < each.number

@@ -64,10 +64,10 @@ class Selections:
         return self._strange[each]
 
     def _is_unknown(self, each: Expression, numbers: Numbers) -> bool:
-        if not any(_within(numbers, other) for other in self._whole.get(numbers.size, ())):
+        if not any(within(numbers, other) for other in self._whole.get(numbers.size, ())):
             return True
         held = self._sizes.get(each.size, ())
-        same = [other for other, known in held if known.size == numbers.size and _within(numbers, known)]
+        same = [other for other, known in held if known.size == numbers.size and within(numbers, known)]
         may_be = [other for other in same if _may_be_one(each, other)]
         return bool(same) and not may_be
 
@@ -81,18 +81,21 @@ class Selections:
         for size, arrays in self._whole.items():
             if size > TWICE * numbers.size or numbers.size > TWICE * size:
                 continue
-            if any(_within(*sorted((numbers, other), key=len)) for other in arrays):
+            if any(within(*sorted((numbers, other), key=len)) for other in arrays):
                 return True
         return self.is_other_choice(each)
 
     def is_other_choice(self, each: Expression) -> bool:
-        """Whether the reference takes other numbers of a right array, of which half are the same, and takes these nowhere."""
+        """Whether the reference takes other numbers of a right array, and these nowhere.
+
+        Half of what it takes is the same.
+        """
         numbers = _measured(each)
         held = next((inner for role, inner in each.inputs if role == "object"), None) if each.kind == "item" else None
-        if numbers is None or held is None or held.numbers is None or self.is_other_choice(held) or not _within(numbers, held.numbers):
+        if numbers is None or held is None or held.numbers is None or self.is_other_choice(held) or not within(numbers, held.numbers):
             return False
         near = [array for size, arrays in self._whole.items() if size >= numbers.size / TWICE for array in arrays]
-        if any(_within(numbers, array) and not _within(held.numbers, array) for array in near):
+        if any(within(numbers, array) and not within(held.numbers, array) for array in near):
             return False
         shared = [int(np.sum(_are_in(numbers, array))) for array in near if array.size <= TWICE * numbers.size]
         return any(numbers.size <= 2 * count < 2 * numbers.size for count in shared)
@@ -139,7 +142,7 @@ def _measured(each: Expression) -> Numbers | None:
     return kept
 
 
-def _within(few: Numbers, many: Numbers) -> bool:
+def within(few: Numbers, many: Numbers) -> bool:
     """Whether each of some numbers is one of others, but for what float32 rounds."""
     return bool(np.all(_are_in(few, many)))
 
