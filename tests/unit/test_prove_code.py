@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import sys
 import textwrap
 from functools import partial
@@ -21,7 +22,7 @@ from paralign.port.converted import convert_code
 from paralign.port.entries import entry_of, recorded_definitions
 from paralign.port.ledger import Fate, Ledger
 from paralign.port.line_facts import Fact, LineFact, Proof
-from paralign.port.proving import TOLERANCE, Proven, Seen, forget_proof, values_apart
+from paralign.port.proving import NOTHING, TOLERANCE, Defined, Proven, Seen, forget_proof, lines, proof_of, values_apart
 from paralign.port.proving_code import Evidence, code_of, entry_proofs
 from paralign.port.told_results import told_apart
 from paralign.worker import again as again_module
@@ -31,7 +32,7 @@ from paralign.worker.entry import entry
 from paralign.worker.plain_values import NotPlain, rebuilt, recorded
 from paralign.worker.protocol import Again, Entry, EntryCall, EntryTold, MadeObject
 from paralign.worker.protocol.wire import encode
-from paralign.worker.result_figures import figures, figures_agree
+from paralign.worker.result_figures import Agreement, figures, figures_agree
 from paralign.worker.session import Session
 
 
@@ -352,7 +353,7 @@ def held(tmp_path, monkeypatch):
             pair += (side("candidate", text.replace(*change), framework, order, {"entry": told}, build),)
             evidence.take(*pair, number)
         known = {each.name: evidence.seen(each.key) for each in defined if "." not in each.name}
-        return {key: None if seen is None else seen.reason for key, seen in known.items()}
+        return {key: None if seen is None else seen.reason or (NOTHING if seen.compared == 0 else "") for key, seen in known.items()}
 
     yield reasons
     sys.modules.pop(name, None)
@@ -363,6 +364,47 @@ import numpy as np
 from collections import OrderedDict, deque
 
 SCALE = 1.0
+COUNT = 0
+KEPT = OrderedDict()
+
+
+class Log:
+    lines = 0
+
+
+def counted(x):
+    global COUNT
+    COUNT += 1
+    return x * 2
+
+
+def logged(x):
+    Log.lines = Log.lines + 1
+
+
+def kept(x):
+    KEPT["x"] = x
+    return x * 2
+
+
+def not_finite(x):
+    return x * float("nan")
+
+
+def no_elements(x):
+    return x[:0]
+
+
+def empty(x):
+    return [None, {}]
+
+
+def tiny(x):
+    return x * 1e-9
+
+
+def tiny_scaled(x):
+    return x * 1e-9 * SCALE
 
 
 def named(x):
@@ -443,6 +485,7 @@ def run():
     x = np.array([1.0, 2.0, 4.0])
     SCALE = 3.0
     gives_named(x), closed(x), lambda_of(x), written({}, x), appended([1.0], x), scaled(x)
+    counted(x), logged(x), kept(x), not_finite(x), no_elements(x), empty(x), tiny(x), tiny_scaled(x)
     Empty(x), Ordered(x), Queue(x), Slots(x)
     meter = Meter()
     updated(meter, x)
@@ -456,8 +499,14 @@ def run():
 
 def test_what_was_not_compared_is_not_proven(held):
     reasons = held(PLAIN)
-    assert [name for name, reason in reasons.items() if reason == ""] == ["gives_named", "written", "appended", "updated", "Slots", "Right"]
+    right = ["counted", "logged", "tiny", "gives_named", "written", "appended", "updated", "Slots", "Right"]
+    assert [name for name, reason in reasons.items() if reason == ""] == right
     said = {
+        "kept": "changes 'NAME:KEPT', which holds a OrderedDict",
+        "not_finite": "nothing finite",
+        "no_elements": "nothing finite",
+        "empty": "nothing finite",
+        "tiny_scaled": "below 1e-06",
         "closed": "gives back a function",
         "lambda_of": "gives back a function",
         "scaled": "depends on more than its arguments",
@@ -467,7 +516,7 @@ def test_what_was_not_compared_is_not_proven(held):
         "Meter": "depends on more than its arguments",
     }
     for name, part in said.items():
-        assert part in reasons[name], (name, reasons)
+        assert part in re.sub(r"again_\d+", "NAME", reasons[name]), (name, reasons)
 
 
 @pytest.mark.parametrize(
@@ -478,6 +527,9 @@ def test_what_was_not_compared_is_not_proven(held):
         ("items.append(x * 3)", "items.append(x * 4)", "appended"),
         ("meter.total + x * 5", "meter.total + x * 6", "updated"),
         ("self.x = x * 7", "self.x = x * 8", "Slots"),
+        ("COUNT += 1", "COUNT += 2", "counted"),
+        ("COUNT += 1", "pass", "counted"),
+        ("Log.lines + 1", "Log.lines + 2", "logged"),
         ("    return named\n", "    return Meter\n", "gives_named"),
     ],
 )
@@ -523,6 +575,38 @@ class Net(nn.Module):
         return self.block(x)
 
 
+class Outer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Inner()
+        self.told = Told()
+        self.quiet = Quiet()
+
+    def forward(self, x):
+        self.quiet(x)
+        return self.inner(x) * self.told(x)[1]
+
+
+class Inner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.kept = set()
+
+    def forward(self, x):
+        self.size = x.shape[0] + 1
+        return x * 2
+
+
+class Told(nn.Module):
+    def forward(self, x):
+        return x, float(x.sum()), "a"
+
+
+class Quiet(nn.Module):
+    def forward(self, x):
+        return None
+
+
 class Dropping(nn.Module):
     def forward(self, x):
         return nn.functional.dropout(x, 0.5, self.training)
@@ -540,6 +624,7 @@ def run():
     net, x = Net().eval(), torch.ones(2, 3)
     net(x)
     net.block.penalty(x)
+    Outer().eval()(x)
     Counting().eval()(x)
     Dropping().train()(x)
     sparse(torch.eye(3).to_sparse())
@@ -567,12 +652,17 @@ class Lazy(nn.Module):
         ("self.seen.add_(1)", "self.seen.add_(2)", {"Counting"}),
         ("self.last + 1", "self.last + 2", {"Counting"}),
         ("        self.last = self.last + 1\n", "", {"Counting"}),
+        ("self.size = x.shape[0] + 1", "self.size = x.shape[0]", {"Inner", "Outer"}),
+        ("self.size = x.shape[0] + 1", "self.kept.add(1)", {"Inner", "Outer"}),
+        ('float(x.sum()), "a"', 'float(x.sum()), "b"', {"Told"}),
     ],
 )
 def test_calls_of_models_are_compared_as_a_whole(held, one, other, wrong):
     pytest.importorskip("torch")
     reasons = held(MODELS, (one, other), "torch")
-    assert {name for name in ("Net", "Block", "Counting", "Dropping") if reasons[name]} == wrong, reasons
+    names = ("Net", "Block", "Counting", "Dropping", "Outer", "Inner", "Told")
+    assert {name for name in names if reasons[name]} == wrong, reasons
+    assert "nothing finite" in reasons["Quiet"]
     assert "cannot be recorded" in reasons["sparse"]
     assert "cannot be recorded" in reasons["unstored"]
     assert "cannot be recorded" in reasons["Lazy"]
@@ -583,10 +673,22 @@ def test_figures_agree_within_the_precision_of_the_entry():
     x = np.linspace(-3.0, 5.0, 1000)
     one = figures(adapter, {"loss": 0.5, "parts": [x, (1, True)]})
     for other in (x.astype(np.float32).astype(np.float64), x + 1e-8):
-        assert figures_agree(one, figures(adapter, {"loss": 0.5001, "parts": [other, (1, True)]}))
+        assert figures_agree(one, figures(adapter, {"loss": 0.5001, "parts": [other, (1, True)]})) is Agreement.SAME
     for loss, other in ((0.6, x), (0.5, x[::-1].copy()), (0.5, -x), (0.5, x[1:]), (0.5, np.where(x > 4, np.nan, x))):
-        assert not figures_agree(one, figures(adapter, {"loss": loss, "parts": [other, (1, True)]}))
-    assert figures_agree("", one), "where nothing is known nothing is said"
+        assert figures_agree(one, figures(adapter, {"loss": loss, "parts": [other, (1, True)]})) is Agreement.OTHER
+    small = figures(adapter, x * 1e-8)
+    assert figures_agree(small, figures(adapter, x * 1.0001e-8)) is Agreement.SAME, "small results are held relatively"
+    assert figures_agree(small, figures(adapter, x * 2e-8)) is Agreement.SMALL
+    assert figures_agree(small, figures(adapter, x[1:] * 1e-8)) is Agreement.OTHER
+
+
+def test_calls_that_could_not_be_asked_are_counted():
+    call = EntryCall("net:f", 1)
+    evidence = Evidence(EntryTold([call], [], ["net:f"], {}), {"net": "net.py"}, [])
+    evidence._note(call, "", unasked=1)
+    proof = proof_of(Defined("net.py", 1, 2, "f", False), Ledger(), evidence.seen("net:f"), "")
+    assert (proof.fact, proof.unasked) == (Fact.PROVEN, 1)
+    assert "of 1 it is not known" in lines(Proven([proof], []))[-1]
 
 
 def test_a_forced_conversion_that_is_refused_leaves_the_proof(tmp_path):
@@ -837,7 +939,7 @@ def test_converted_code_is_held_against_its_original(tmp_path, capsys):
     assert code == 1
     assert "its inputs cannot be recorded: it is given a Net" in said
     assert "it is a generator" in said
-    assert "gives nothing back and changes nothing" in said
+    assert "gives nothing back, or nothing finite, and changes nothing" in said
     lines = {each["name"]: each["fact"] for each in proof["lines"] if each["name"].endswith((".dropout", ".gelu"))}
     assert lines == {"torch.nn.functional.dropout": "not reached", "torch.nn.functional.gelu": "proven"}, "a branch that was not taken"
     written = sum(1 for each in json.loads((out / "ledger.json").read_text())["places"])

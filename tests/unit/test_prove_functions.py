@@ -121,6 +121,38 @@ def in_place(x):
     x.add_(1.0)
 
 
+def noted(kept, x):
+    kept["sum"] = float(x.sum())
+
+
+def quiet(x):
+    kept = [x]
+
+
+def refuses(x):
+    x.add_(1.0)
+    raise ValueError("no")
+
+
+class Counting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def forward(self, x):
+        self.count = self.count + 1
+        return x, float(self.count)
+
+
+class Idle(nn.Module):
+    def forward(self, x):
+        return None
+
+
+class Tanh(nn.Module):
+    pass
+
+
 def weighted(x, weight):
     return x @ weight.t()
 
@@ -146,10 +178,17 @@ class Net(nn.Module):
         super().__init__()
         self.fc = nn.Linear(4, 3)
         self.act = functools.partial(act, by=3.0)
+        self.counting, self.idle, self.tanh = Counting(), Idle(), nn.Tanh()
 
     def forward(self, x):
         x = self.act(of_layer(self.fc, x), shift=1.0)
         in_place(x)
+        x = self.tanh(self.counting(x)[0])
+        self.idle(x), quiet(x), noted({}, x)
+        try:
+            refuses(x * 1.0)
+        except ValueError:
+            pass
         x = wrong(x) + parts(x)["low"]
         return x + 0.0 * drawn(x) + 0.0 * torch.sum(weighted(x, x))
 """
@@ -167,9 +206,10 @@ def test_functions_are_held_against_their_originals_by_themselves(tmp_path, caps
     told = capsys.readouterr().out
     facts = {each["name"]: each["fact"] for each in json.loads((out / "proof.json").read_text())["proofs"]}
     proven = {name for name, fact in facts.items() if fact == "proven"}
-    assert proven >= {"scaled", "parts", "in_place", "weighted", "wrong"}, told
-    assert facts["unused"] == facts["of_layer"] == "not reached"
-    assert facts["drawn"] == "reached but not proven"
+    assert proven >= {"scaled", "parts", "in_place", "weighted", "wrong", "noted", "Counting"}, told
+    assert facts["unused"] == facts["of_layer"] == facts["refuses"] == "not reached"
+    assert facts["Tanh"] == "not reached", "a layer of the framework of that name is another one"
+    assert facts["drawn"] == facts["quiet"] == facts["Idle"] == "reached but not proven"
     assert code == 1
     assert "of_layer: it cannot be called by itself: it is given a Linear" in told
 
@@ -177,6 +217,7 @@ def test_functions_are_held_against_their_originals_by_themselves(tmp_path, caps
     text = port.read_text()
     port.write_text(
         text.replace("tanh(x)", "sin(x)")
+        .replace('kept["sum"] = float(x.sum())', 'kept["sum"] = float(x.sum()) + 1.0')
         .replace("else x * by + shift", "else x * by * 1.001 + shift")
         .replace("def parts(x):", "def parts_(x):")
         + "\n\ndef parts(x):\n    raise ValueError('\\x1b[2J no')\n"
@@ -186,6 +227,8 @@ def test_functions_are_held_against_their_originals_by_themselves(tmp_path, caps
     facts = {each.name: each for each in found.proofs}
     assert {name: facts[name].fact for name in ("wrong", "scaled", "parts")} == dict.fromkeys(("wrong", "scaled", "parts"), Fact.UNPROVEN)
     assert "apart" in facts["wrong"].reason
+    assert "arguments otherwise" in facts["noted"].reason
+    assert facts["Counting"].fact is Fact.UNREACHED, "the port's forward pass raises"
     assert "the port raises ValueError" in facts["parts"].reason
     assert not [line for line in lines(found) if "\x1b" in one_line(line)]
     assert facts["in_place"].fact is facts["weighted"].fact is Fact.PROVEN, "whatever is wrong elsewhere"

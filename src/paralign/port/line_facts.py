@@ -40,7 +40,8 @@ class Proof:
 
     ``error`` is the greatest relative L2 distance of an output; None where nothing was compared. ``held``: every call gave what the
     original gave, whatever is left by hand in parts that did not run. ``causes``: what is known to differ at lines of one that is not
-    proven, from the catalogue and the ledger. ``repaired``: edits of its lines that a repair has proven.
+    proven, from the catalogue and the ledger. ``repaired``: edits of its lines that a repair has proven. ``unasked``: calls of which it
+    could not be asked whether within the entry they gave what they give by themselves.
     """
 
     path: str
@@ -54,6 +55,7 @@ class Proof:
     end: int = 0
     held: bool = False
     repaired: tuple[str, ...] = ()
+    unasked: int = 0
 
 
 @dataclass(frozen=True)

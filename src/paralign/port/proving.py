@@ -14,7 +14,6 @@ import ast
 import json
 import math
 import sys
-from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -40,10 +39,16 @@ if TYPE_CHECKING:
     from paralign.context import Context
     from paralign.model import Record
     from paralign.port.ledger import Ledger
-    from paralign.worker.protocol import FunctionCall
+    from paralign.worker.protocol import FunctionCall, LayersTold
 
 #: greatest relative L2 distance of outputs in float64: correct ports of ResNets are 5e-12 to 2e-9 apart as a whole
 TOLERANCE = 1e-8
+
+#: what is said of a call that shows nothing
+SILENT = "it gives nothing back, or nothing finite, and changes nothing that can be compared"
+
+#: what is said of a class whose calls show nothing
+NOTHING = "no finite element of its outputs, and nothing that it changes, was compared"
 
 #: what is said of a call whose result has another structure
 OTHER = "it gives back values of another form, or other numbers"
@@ -96,21 +101,20 @@ def prove(context: Context, ledger: Ledger, sources: Mapping[str, str], package:
         problem = problem or f"the weights could not be carried over: {made.verdict}"
     called: dict[str, Seen] = {}
     alone = _Alone()
-    if not problem:
-        reference, candidate = context.record_both("forward", Forward([DOUBLE], modules="full"), values)
-        failed = [reason for each in (reference, candidate) for reason in runs_of(each).failed.values()]
-        problem = f"no pass in float64: {failed[0]}" if failed else ""
-        called = {} if problem else calls_compared(reference, candidate)
     defined = [each for path, text in sources.items() for each in definitions(path, text)]
     modules = {dotted(path, package): path for path in sources}
+    if not problem:
+        reference, candidate = context.record_both("forward", Forward([DOUBLE], modules="full", watched=sorted(modules)), values)
+        failed = [reason for each in (reference, candidate) for reason in runs_of(each).failed.values()]
+        problem = f"no pass in float64: {failed[0]}" if failed else ""
+        called = {} if problem else layers_compared(reference, candidate, *(Forward.answer(each).layers for each in (reference, candidate)))
     names = sorted(_module_name(each, package) for each in defined if not each.is_class)
     if modules and values:  # whether or not the whole port runs
         alone = _by_themselves(context, names, modules, values)
-    several = {name for name, number in Counter(each.name for each in defined if each.is_class).items() if number > 1}
     found = []
     for each in defined:
-        seen = called.get(each.name) if each.is_class else alone.seen.get(_module_name(each, package))
-        proof = replace(proof_of(each, ledger, seen, several, problem), repaired=notes(each, ledger, Fate.REPAIRED))
+        seen = (called if each.is_class else alone.seen).get(_module_name(each, package))
+        proof = replace(proof_of(each, ledger, seen, problem), repaired=notes(each, ledger, Fate.REPAIRED))
         found.append(replace(proof, causes=causes(each, ledger)) if proof.fact is Fact.UNPROVEN else proof)
     return Proven(found, line_facts(ledger, found, sources, alone.ran))
 
@@ -160,9 +164,23 @@ def _by_themselves(context: Context, names: list[str], modules: dict[str, str], 
         if other is None:
             seen.closed = seen.closed or call.problem or "the original raises"
             continue
-        reason = other.problem or result_apart(call, other, reference, candidate, seen)
+        reason = other.problem or call_apart(call, other, reference, candidate, seen)
         seen.reason = seen.reason or (f"call {call.number}: {reason}" if reason else "")
     return _Alone(found, Ran(passed, built))
+
+
+def call_apart(call: FunctionCall, other: FunctionCall, reference: Capture, candidate: Capture, seen: Seen) -> str:
+    """Why a call that both sides have made is not shown right, '' where it is; notes how far results are apart."""
+    if call.silent and other.silent:
+        return SILENT
+    if call.silent != other.silent:
+        return OTHER
+    reason = result_apart(call, other, reference, candidate, seen)
+    if reason:
+        return reason
+    if call.given and other.given and told_apart(call.given, other.given) > TOLERANCE:
+        return "it leaves its arguments otherwise"
+    return call.hidden or (f"in the port, {other.hidden}" if other.hidden else "")
 
 
 def result_apart(call: FunctionCall, other: FunctionCall, reference: Capture, candidate: Capture, seen: Seen) -> str:
@@ -212,7 +230,9 @@ def causes(each: Defined, ledger: Ledger) -> tuple[str, ...]:
 class Seen:
     """Calls of the layers of one class, or of one function.
 
-    ``closed``: why one of these cannot be made again. ``wrong``: how one differs that had the original's inputs.
+    ``closed``: why one of these cannot be made again. ``wrong``: how one differs that had the original's inputs. ``compared``: of
+    layers, finite elements of outputs and values that calls change; None of functions, each of whose calls is asked by itself.
+    ``unasked``: calls of which it was not asked whether they depend on more than their arguments.
     """
 
     calls: int = 0
@@ -220,6 +240,8 @@ class Seen:
     reason: str = ""
     closed: str = ""
     wrong: str = ""
+    compared: int | None = None
+    unasked: int = 0
 
 
 def definitions(path: str, text: str) -> Iterator[Defined]:
@@ -233,20 +255,20 @@ def definitions(path: str, text: str) -> Iterator[Defined]:
             yield Defined(path, node.lineno, node.end_lineno or node.lineno, node.name, isinstance(node, ast.ClassDef))
 
 
-def proof_of(each: Defined, ledger: Ledger, seen: Seen | None, several: set[str], problem: str) -> Proof:
+def proof_of(each: Defined, ledger: Ledger, seen: Seen | None, problem: str) -> Proof:
     """What is known of a definition, from its calls and from what is left by hand in it."""
     left = [
         place for place in ledger.places if place.fate is Fate.BY_HAND and place.path == each.path and each.line <= place.line <= each.end
     ]
     refused = any(file.path == each.path and file.fate is FileFate.REFUSED for file in ledger.files)
-    proof = _of_calls(each, seen, several, problem)
+    proof = _of_calls(each, seen, problem)
     if not left and not refused:
         return proof
     reason = "the file was not converted" if refused else f"line {left[0].line}: {left[0].name}: {left[0].note}"
     return replace(proof, fact=Fact.UNCONVERTED, reason=reason)
 
 
-def _of_calls(each: Defined, seen: Seen | None, several: set[str], problem: str) -> Proof:
+def _of_calls(each: Defined, seen: Seen | None, problem: str) -> Proof:
     """What the calls of a class or function say of it."""
     unreached = Proof(each.path, each.line, each.name, Fact.UNREACHED, end=each.end)
     if seen is None:
@@ -255,28 +277,72 @@ def _of_calls(each: Defined, seen: Seen | None, several: set[str], problem: str)
         )
     if seen.closed and not seen.reason:
         return replace(unreached, reason=f"it cannot be called by itself: {seen.closed}")
-    same = each.is_class and each.name in several
-    reason = seen.reason or (f"several classes are called {each.name}" if same else "")
+    reason = seen.reason or (NOTHING if seen.compared == 0 else "")
     fact = Fact.UNPROVEN if reason else Fact.PROVEN
-    return replace(unreached, fact=fact, reason=reason, calls=seen.calls, error=seen.error, held=not reason)
+    return replace(unreached, fact=fact, reason=reason, calls=seen.calls, error=seen.error, held=not reason, unasked=seen.unasked)
 
 
-def calls_compared(reference: Capture, candidate: Capture, classes: Mapping[str, str] | None = None) -> dict[str, Seen]:
-    """What the calls of each class came to; the two trees have the same names of layers.
+def layers_compared(reference: Capture, candidate: Capture, told: LayersTold, others: LayersTold) -> dict[str, Seen]:
+    """What the layers of each class came to, by ``module:Class``: what they gave back, and what they changed.
 
-    ``classes``: path of a layer -> what its class is called here; others are left out. None: all, by the class's own name.
+    The two trees have the same names of layers.
+
+    Args:
+        reference: of the original, with every call of a layer.
+        candidate: of the port.
+        told: what else is known of the original's layers.
+        others: of the port's.
     """
+    found = calls_compared(reference, candidate, told.classes)
+    for path in told.empty:
+        found.setdefault(told.classes[path], Seen(calls=1, compared=0))
+    for path, reason in told.unread.items():
+        seen = found.setdefault(told.classes[path], Seen(calls=1, compared=0))
+        seen.reason = seen.reason or f"{path}: {reason}"
+    for what, one in _effects_compared(reference, candidate, told, others).items():
+        for key in _classes_around(what, told.classes) & found.keys():
+            seen = found[key]
+            seen.compared = (seen.compared or 0) + int(":" not in what)
+            seen.error = max(seen.error, one.error)
+            seen.reason, seen.wrong = seen.reason or one.reason, seen.wrong or one.reason
+    return found
+
+
+def _effects_compared(reference: Capture, candidate: Capture, told: LayersTold, others: LayersTold) -> dict[str, Seen]:
+    """What each change of a buffer, attribute or variable came to."""
+    ours, theirs = ({call.name: call for call in each.effects} for each in (others, told))
+    found = {}
+    for name in sorted(ours.keys() | theirs.keys()):
+        what, one = name.removeprefix("effect:"), Seen()
+        call, other = theirs.get(name), ours.get(name)
+        if call is None or other is None:
+            one.reason = f"the {'port' if call is None else 'original'} alone changes {what!r}"
+        else:
+            apart = call.problem or other.problem or result_apart(call, other, reference, candidate, one)
+            one.reason = f"it leaves {what!r} otherwise: {apart}" if apart else ""
+        found[what] = one
+    return found
+
+
+def _classes_around(what: str, classes: Mapping[str, str]) -> set[str]:
+    """The classes of the layers that hold a buffer or attribute, and of those around them; of a variable, all of its module."""
+    module, colon, _ = what.partition(":")
+    if colon:
+        return {key for key in classes.values() if key.partition(":")[0] == module}
+    return {key for path, key in classes.items() if not path or what.startswith(f"{path}.")}
+
+
+def calls_compared(reference: Capture, candidate: Capture, classes: Mapping[str, str]) -> dict[str, Seen]:
+    """What the calls of each class gave back, by ``module:Class``; ``classes``: by path of a layer."""
     ours = _calls(candidate)
     found: dict[str, Seen] = {}
     for key, records in _calls(reference).items():
         outputs = [each for each in records if each.role == "output"]
         if not outputs:
             continue
-        name = outputs[0].op if classes is None else classes.get(key[0], "")
-        if not name:
-            continue
-        seen = found.setdefault(name, Seen())
+        seen = found.setdefault(classes[key[0]], Seen(compared=0))
         seen.calls += 1
+        seen.compared = (seen.compared or 0) + sum(_finite(reference, each) for each in outputs)
         other = ours.get(key)
         one = Seen()
         reason = "the port does not call it there" if other is None else apart_by(records, other, reference, candidate, one)
@@ -284,6 +350,11 @@ def calls_compared(reference: Capture, candidate: Capture, classes: Mapping[str,
         seen.reason = seen.reason or (f"{key[0]}: {reason}" if reason else "")
         seen.wrong = seen.wrong or (f"{key[0]}: {one.wrong}" if one.wrong else "")
     return found
+
+
+def _finite(capture: Capture, record: Record) -> int:
+    """How many elements of a record are finite numbers."""
+    return int(np.isfinite(widen(capture.value(record))).sum())
 
 
 def _calls(capture: Capture) -> dict[tuple[str, int], list[Record]]:
@@ -317,6 +388,8 @@ def _other_shapes(ours: list[Record], theirs: list[Record], role: str) -> str:
     if len(ours) != len(theirs):
         return f"{len(ours)} and {len(theirs)} {role}s"
     for one, other in zip(ours, theirs, strict=True):
+        if role == "output" and one.leaf != other.leaf:
+            return f"an output is called {other.leaf!r} and not {one.leaf!r}"
         if tuple(one.shape) != tuple(other.shape):
             return f"an {role} has another shape: {list(one.shape)} and {list(other.shape)}"
     return ""
@@ -421,8 +494,13 @@ def lines(proven: Proven) -> list[str]:
     places = counts(proven.lines)
     found = [f"{number:5d} {fact.value}; {places[fact]} places" for fact, number in counts(proven.proofs).items()]
     for each in proven.proofs:
-        told = f"{each.calls} calls, at most {each.error:.1e} apart" if each.fact is Fact.PROVEN else each.reason
+        told = _of_proven(each) if each.fact is Fact.PROVEN else each.reason
         found.append(f"{each.fact.value}: {each.path}:{each.line} {each.name}: {told}")
         found += [f"  repaired {text}" for text in each.repaired]
         found += [f"  perhaps {cause}" for cause in each.causes]
     return found
+
+
+def _of_proven(proof: Proof) -> str:
+    told = f"{proof.calls} calls, at most {proof.error:.1e} apart"
+    return f"{told}; of {proof.unasked} it is not known whether they depend on more than their arguments" if proof.unasked else told

@@ -14,21 +14,19 @@ from paralign.port.entries import package_name
 from paralign.port.ledger import Fate
 from paralign.port.line_facts import Fact, LineFact, Ran, line_facts
 from paralign.port.proving import (
-    OTHER,
     TOLERANCE,
     Proven,
     Seen,
-    calls_compared,
+    call_apart,
     causes,
     definitions,
     dotted,
+    layers_compared,
     notes,
     proof_of,
-    result_apart,
 )
-from paralign.port.told_results import told_apart
 from paralign.worker.protocol import Again
-from paralign.worker.result_figures import figures_agree
+from paralign.worker.result_figures import SMALL, Agreement, figures_agree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,8 +41,9 @@ if TYPE_CHECKING:
 #: said of a call that cannot be made as the entry made it
 MORE = "it depends on more than its arguments: called by itself, the original gives something else than within the entry"
 
-#: said of a call that shows nothing
-SILENT = "it gives nothing back and changes nothing that can be compared"
+
+#: said of a call whose results are as small as rounding leaves of nothing
+ROUNDED = f"called by itself, the original gives other numbers below {SMALL:.0e} than within the entry: rounding, or it depends on more"
 
 
 @dataclass
@@ -86,9 +85,10 @@ class Evidence:
             self._compare(due[key], call, theirs.get(key), reference, candidate)
         if not number:
             return
-        for name, seen in calls_compared(reference, candidate, answer.classes).items():
-            known = self.inner.setdefault(name, Seen())
+        for name, seen in layers_compared(reference, candidate, answer.layers, Again.answer(candidate).layers).items():
+            known = self.inner.setdefault(name, Seen(compared=0))
             known.calls += seen.calls
+            known.compared = (known.compared or 0) + (seen.compared or 0)
             known.error = max(known.error, seen.error)
             known.reason = known.reason or seen.reason
             known.wrong = known.wrong or seen.wrong
@@ -144,24 +144,22 @@ class Evidence:
             reason = f"the original cannot be called by itself: {call.problem}"
         elif other is None or other.problem:
             reason = f"the port raises {other.problem}" if other is not None else "the port does not make the call"
-        elif call.silent and other.silent:
-            reason = SILENT
         else:
-            reason = result_apart(call, other, reference, candidate, found) if call.silent == other.silent else OTHER
-            reason = reason or _beside(due, call, other)
+            reason = call_apart(call, other, reference, candidate, found) or _within(due, call, found)
         if not reason and found.error > TOLERANCE:
             reason = f"the outputs are {found.error:.1e} apart"
-        self._note(due, reason, error=found.error)
+        self._note(due, reason, error=found.error, unasked=found.unasked)
         module = due.name.partition(":")[0]
         self.passed.setdefault(self.modules[module], set()).update(call.lines)
 
-    def _note(self, call: EntryCall, reason: str, *, error: float = 0.0, again: bool = True) -> None:
+    def _note(self, call: EntryCall, reason: str, *, error: float = 0.0, again: bool = True, unasked: int = 0) -> None:
         for key in self._keys(call):
             seen = self._seen(key)
             if not again and _is_forward(call) and call.object_ and self.told.objects[call.object_ - 1].model:
                 seen.closed = seen.closed or reason  # layers of its class may be compared within another model
                 continue
             seen.calls += int(again)
+            seen.unasked += unasked
             seen.error = max(seen.error, error)
             what = call.name.partition(":")[2]
             seen.reason = seen.reason or (f"call {call.number} of {what}: {reason}" if reason else "")
@@ -183,13 +181,12 @@ def _is_forward(call: EntryCall) -> bool:
     return call.name.rpartition(".")[2] == "forward"
 
 
-def _beside(due: EntryCall, call: AgainCall, other: AgainCall) -> str:
-    """Why a call with the same results is not shown right all the same; '' where it is."""
-    if call.given and other.given and told_apart(call.given, other.given) > TOLERANCE:
-        return "it leaves its arguments otherwise"
-    if call.hidden or other.hidden:
-        return call.hidden or f"in the port, {other.hidden}"
-    return "" if figures_agree(due.gave, call.gave) else MORE
+def _within(due: EntryCall, call: AgainCall, found: Seen) -> str:
+    """Why a call by itself is not the entry's, '' where it is or nothing is known; notes whether it could be asked."""
+    if not due.gave or not call.gave:
+        found.unasked = 1
+        return ""
+    return {Agreement.SAME: "", Agreement.SMALL: ROUNDED, Agreement.OTHER: MORE}[figures_agree(due.gave, call.gave)]
 
 
 def judge(evidence: Evidence, ledger: Ledger, sources: Mapping[str, str], package: str, entry: str) -> Proven:
@@ -209,7 +206,7 @@ def judge(evidence: Evidence, ledger: Ledger, sources: Mapping[str, str], packag
         problem = "it is the entry, which is held against nothing" if key == entry else _unreached(key, evidence)
         if seen is None and key in evidence.told.reached and key != entry:
             seen = Seen(reason="no call of it could be compared")
-        proof = replace(proof_of(each, ledger, seen, set(), problem), repaired=notes(each, ledger, Fate.REPAIRED))
+        proof = replace(proof_of(each, ledger, seen, problem), repaired=notes(each, ledger, Fate.REPAIRED))
         found.append(replace(proof, causes=causes(each, ledger)) if proof.fact is Fact.UNPROVEN else proof)
     ran = Ran(*({path: frozenset(numbers) for path, numbers in each.items()} for each in (evidence.passed, evidence.built)))
     return Proven(found, line_facts(ledger, found, sources, ran))

@@ -6,17 +6,18 @@ import importlib
 import json
 from collections import deque
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Set, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Set
 
 from paralign.adapters.base import Defaulting
 from paralign.adapters.finding import load
 from paralign.capture import Capture
 from paralign.capture.digest import moments
 from paralign.errors import message_of, one_line
+from paralign.worker.effects import Effects, classes_of, says_something, told_changes
 from paralign.worker.forward import ModuleRecorder
-from paralign.worker.own_functions import SAID
+from paralign.worker.own_functions import SAID, changed_values, note_values
 from paralign.worker.plain_values import NotPlain, rebuilt, recorded, tensors_of
-from paralign.worker.protocol import Again, AgainCall, AgainTold, Entry
+from paralign.worker.protocol import Again, AgainCall, AgainTold, Entry, LayersTold
 from paralign.worker.ran_lines import RanLines
 from paralign.worker.result_figures import attributes_of, figures
 from paralign.worker.session import DOUBLE, Session
@@ -24,9 +25,6 @@ from paralign.worker.session import DOUBLE, Session
 if TYPE_CHECKING:
     from paralign.capture import CaptureWriter
     from paralign.worker.protocol import EntryCall, EntryTold, MadeObject
-
-#: attributes of layers that hold its parts, or that the framework notes in them
-_OF_LAYERS = {"_buffers", "_parameters", "_modules", "_sub_layers", "_built", "training"}
 
 
 def build(path: str, number: int, framework: str, *, stated: bool) -> Any:
@@ -67,15 +65,16 @@ def _made_again(session: Session, writer: "CaptureWriter", options: Again, value
     objects.model = options.object_, session.model
     passed, built = RanLines(modules), RanLines(modules)
     answer = AgainTold()
-    sink = ModuleRecorder(session, writer, DOUBLE, full=True)
+    sink = ModuleRecorder(session, writer, DOUBLE, full=True, plain=True)
     watching = passed.watching() if modules else ExitStack()
+    effects = Effects(session, modules, objects.told, session.model)
     with session.passing(), session.adapter.observe(session.model, sink), watching:
         answer.calls = [_Call(session, writer, objects, options).made(each) for each in due]
+    answer.layers = LayersTold(classes_of(session), sorted(sink.empty), sink.unread, told_changes(session, writer, effects, objects.told))
     if modules:
         with suppress(Exception), built.watching():  # a model that can be built once only: no line of its building counts
             session.rebuilt(session.base_seed)
     answer.passed, answer.built = passed.lines, built.lines
-    answer.classes = {path: f"{type(each).__module__}:{type(each).__qualname__}" for path, each in session.adapter.modules(session.model)}
     return answer
 
 
@@ -183,7 +182,8 @@ class _Call:
                 with self._watched(call):
                     owner = self._objects.get(due.object_)
                 state = self._state(owner, call)
-                self._note(call, {"state": state}, silent=not state and not call.hidden)
+                call.silent = not call.hidden and not says_something(self._session.adapter, state)
+                self._note(call, {"state": state}, None)
                 call.gave = figures(self._session.adapter, {"state": attributes_of(owner)})
             else:
                 self._call(call, due)
@@ -199,30 +199,24 @@ class _Call:
         with self._watched(call):
             owner = self._objects.get(due.object_) if due.object_ and not self._is_model else None
             others = self._objects.within(given)
-            looked_at, model = self._looked_at(given, owner, others), self._of_model()
-            value = self._function(due)(*given["positional"], **given["named"])
-        changed = {name: each for name, (each, seen) in self._of_model().items() if name not in model or model[name][1] != seen}
-        silent = value is None and not changed and self._looked_at(given, owner, others) == looked_at
+            function = self._function(due)
+            looked_at, effects = self._looked_at(given, owner, others), self._effects()
+            value = function(*given["positional"], **given["named"])
+        changes = effects.changes()
+        nothing = not changes and not says_something(self._session.adapter, value)
+        call.silent = nothing and self._looked_at(given, owner, others) == looked_at
+        call.hidden = next((each.problem for each in changes if each.problem), "")
+        changed = changed_values(changes)
         parts: Dict[str, Any] = {"changed": changed} if changed else {}
         if others:
             parts["objects"] = {number: self._state(each, call) for number, each in others.items()}
         if owner is not None:
             parts["state"] = self._state(owner, call)
-        self._note(call, {"result": value, **parts} if parts else value, silent=silent, given=given)
+        self._note(call, {"result": value, **parts} if parts else value, given)
         call.gave = figures(self._session.adapter, {"result": value, "state": attributes_of(owner)})
 
-    def _note(self, call: AgainCall, value: Any, *, silent: bool, given: Any = None) -> None:
-        call.silent = silent
-        name, tensors = f"{call.name}#{call.number}", []  # type: str, List[Any]
-        try:
-            call.result = recorded(self._session, self._writer, value, name, "output", tensors, self._objects.told)
-        except NotPlain as problem:
-            call.problem = f"it gives back {problem}"
-            return
-        try:
-            call.given = recorded(self._session, self._writer, given, name, "output", tensors, self._objects.told)
-        except NotPlain as problem:
-            call.hidden = call.hidden or f"its arguments hold {problem} after it, which is not compared"
+    def _note(self, call: AgainCall, value: Any, given: Any) -> None:
+        note_values(self._session, self._writer, call, value, given, self._objects.told)
 
     def _looked_at(self, given: Any, owner: Any, others: Dict[str, Any]) -> List[str]:
         """Arguments and objects as texts; what cannot be compared is left out."""
@@ -232,21 +226,10 @@ class _Call:
                 found.append(self._seen(each))
         return found
 
-    def _of_model(self) -> Dict[str, Tuple[Any, str]]:
-        """Buffers and plain attributes of a model's layers by name, and each as a text."""
-        if not self._is_model or self._objects.model is None:
-            return {}
-        model, adapter = self._objects.model[1], self._session.adapter
-        found = {each.name: each.tensor for each in adapter.state(model) if each.role == "buffer" and each.shared is None}
-        for path, layer in adapter.modules(model):
-            if type(layer).__module__ in self._modules:  # the frameworks' own layers note other things in themselves
-                own = {name: each for name, each in vars(layer).items() if name not in _OF_LAYERS}
-                found.update({f"{path}.{name}" if path else name: each for name, each in own.items()})
-        known = {}
-        for name, each in found.items():
-            with suppress(NotPlain):
-                known[name] = each, self._seen(each)
-        return known
+    def _effects(self) -> Effects:
+        """Variables of the source, and what a model's layers hold."""
+        model = self._objects.model[1] if self._is_model and self._objects.model is not None else None
+        return Effects(self._session, sorted(self._modules), self._objects.told, model)
 
     def _function(self, due: "EntryCall") -> Any:
         method = due.name.rpartition(".")[2]

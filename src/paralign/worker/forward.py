@@ -8,18 +8,19 @@ from __future__ import annotations
 from collections import deque
 from contextlib import nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 import numpy as np
 
 from paralign.adapters.base import Casting
 from paralign.capture.digest import moments
-from paralign.dtypes import Typed, is_complex, is_floating, widen
+from paralign.dtypes import Typed, is_complex, is_floating, typed, widen
 from paralign.errors import message_of
 from paralign.model import Pass
 from paralign.worker.asking import asked
+from paralign.worker.effects import Effects, classes_of, told_changes
 from paralign.worker.feed import name_of
-from paralign.worker.protocol import Called, Calls, Forward, Passed, Ran
+from paralign.worker.protocol import Called, Calls, Forward, LayersTold, Passed, Ran
 from paralign.worker.session import DOUBLE, NATIVE, Session
 from paralign.worker.trees import leaves
 
@@ -121,11 +122,7 @@ def _pass(
         session.seed()
         watch = options.modules
         with session.passing():
-            if watch == "none":
-                outputs = session.call(arguments)
-            else:
-                with adapter.observe(session.model, ModuleRecorder(session, writer, run, full=watch == "full")):
-                    outputs = session.call(arguments)
+            outputs = session.call(arguments) if watch == "none" else _observed(session, writer, options, run, arguments, answer)
         session.save_tree(writer, "output", outputs, run=run)
         for number in range(1, options.draws):
             _pass_further(session, writer, inputs, run, number, state, answer)
@@ -139,6 +136,17 @@ def _pass(
     finally:
         if run != NATIVE:
             session.restore(state)
+
+
+def _observed(session: Session, writer: CaptureWriter, options: Forward, run: str, arguments: Any, answer: Passed) -> Any:
+    """The outputs of a pass whose module calls are recorded; what a watched one changes is noted in the answer."""
+    sink = ModuleRecorder(session, writer, run, full=options.modules == "full", plain=bool(options.watched))
+    effects = Effects(session, options.watched, model=session.model) if options.watched and run == DOUBLE else None
+    with session.adapter.observe(session.model, sink):
+        outputs = session.call(arguments)
+    if effects is not None:
+        answer.layers = LayersTold(classes_of(session), sorted(sink.empty), sink.unread, told_changes(session, writer, effects))
+    return outputs
 
 
 def _pass_further(
@@ -225,11 +233,16 @@ class ModuleRecorder:
 
     Values are kept in full captures alone.
 
+    With ``plain``, numbers and texts that a layer gives back are outputs too. ``unread`` says which layers give back anything else,
+    ``empty`` which give back nothing.
+
     A tensor that is handed on unchanged, as an output is to the next module, is digested once.
     """
 
-    def __init__(self, session: Session, writer: CaptureWriter, run: str, *, full: bool) -> None:
-        self.session, self.writer, self.run, self.full = session, writer, run, full
+    def __init__(self, session: Session, writer: CaptureWriter, run: str, *, full: bool, plain: bool = False) -> None:
+        self.session, self.writer, self.run, self.full, self._plain = session, writer, run, full, plain
+        self.unread: Dict[str, str] = {}
+        self.empty: Set[str] = set()
         self._recent: "deque[Tuple[Any, int, str]]" = deque(maxlen=RECENT)
 
     def __call__(self, call: Call) -> None:
@@ -243,6 +256,22 @@ class ModuleRecorder:
         for path, tensor in self._tensors(call.outputs):
             value, digest = self._seen(tensor)
             self.writer.add(call.name, value, role="output", leaf=path, keep=self.full, digest=digest, inputs=tuple(inputs), **fields)
+        for path, value in self._plain_leaves(call):
+            self.writer.add(call.name, value, role="output", leaf=path, keep=self.full, digest=moments(value), **fields)
+
+    def _plain_leaves(self, call: Call) -> "Iterator[Tuple[str, Typed]]":
+        known = self.session.adapter.is_tensor
+        found = list(leaves(call.outputs, known)) if self._plain else []
+        if not found:
+            self.empty.add(call.name)
+        for path, leaf in found:
+            if known(leaf):
+                continue
+            value = plain_array(leaf)
+            if value is None:
+                self.unread.setdefault(call.name, f"its outputs hold a {type(leaf).__name__}, which is not compared")
+            else:
+                yield path, value
 
     def _tensors(self, value: Any) -> "Iterator[Tuple[str, Any]]":
         known = self.session.adapter.is_tensor
@@ -262,6 +291,22 @@ class ModuleRecorder:
         if version is not None:
             self._recent.append((tensor, version, digest))
         return value, digest
+
+
+def plain_array(value: Any) -> Optional[Typed]:
+    """A number as an array without axes, a text as its bytes, an array as it is; None of anything else.
+
+    >>> plain_array(2.5).array, plain_array("ab").array, plain_array(object())
+    (array(2.5), array([97, 98], dtype=uint8), None)
+    """
+    if isinstance(value, (bool, int, float, complex, np.generic, np.ndarray)):
+        found = np.asarray(value)
+        return typed(found) if found.dtype.kind in "biufc" else plain_array(str(value))
+    if isinstance(value, str):
+        return typed(np.frombuffer(value.encode("utf-8", "surrogatepass"), np.uint8))
+    if type(value).__name__ in ("dtype", "DataType"):
+        return plain_array(str(value).rpartition(".")[2])
+    return None
 
 
 __all__ = ["DOUBLE", "NATIVE", "ModuleRecorder", "attempt", "attempt_run", "forward", "nudge", "perturbed"]

@@ -30,7 +30,7 @@ def keep_attributes(adapter: Adapter, model: Any) -> "Callable[[], None]":
     Parameters, buffers and submodules stay the same objects; a value that cannot be copied stays as it is.
     """
     modules = [module for _, module in adapter.modules(model) if isinstance(getattr(module, "__dict__", None), dict)]
-    framework = _framework_names(adapter, model)
+    framework = framework_names(adapter, model)
     if not framework:
         return lambda: None
     fixed = [*modules, *(entry.tensor for entry in adapter.state(model))]
@@ -137,7 +137,7 @@ def _copied(value: Any, memo: "Dict[int, Any]") -> Any:
         return value
 
 
-def _framework_names(adapter: Adapter, model: Any) -> "set[str]":
+def framework_names(adapter: Adapter, model: Any) -> "set[str]":
     """Names of the attributes that every model of the framework has.
 
     Empty where it has no class of models.

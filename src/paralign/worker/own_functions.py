@@ -8,14 +8,17 @@ as ``calls`` and calls its function of the same name with the same arguments, wh
 
 from __future__ import annotations
 
+import dis
 import importlib
 import inspect
 import json
 import sys
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from paralign.errors import message_of, one_line
+from paralign.worker.effects import Change, Effects, Marks, says_something
 from paralign.worker.plain_values import NotPlain, rebuilt, recorded, tensors_of
 from paralign.worker.protocol import FunctionCall, FunctionCalls, Functions
 from paralign.worker.ran_lines import RanLines
@@ -35,7 +38,7 @@ def functions(session: Session, writer: "CaptureWriter", options: Functions, val
     """Record calls, or make those of ``calls`` again, in float64."""
     if "calls" in values:  # the model is not asked for: a function may be right in a port that cannot be built
         session.seed()
-        return _again(session, writer, values["calls"])
+        return _again(session, writer, options, values["calls"])
     with session.untouched():
         session.to_double()
         session.adapter.train(session.model, "eval")
@@ -65,15 +68,29 @@ def _lines(session: Session, inputs: Any, modules: List[str]) -> "Tuple[Dict[str
     return passed.lines, built.lines
 
 
+@dataclass
+class Around:
+    """What stood before a call of a function: its arguments, and the variables that it may change."""
+
+    given: Dict[str, Any]
+    mark: str
+    effects: Effects
+
+    @staticmethod
+    def of(session: Session, given: Dict[str, Any], modules: List[str]) -> "Around":
+        """Look at arguments and variables as they are now."""
+        return Around(given, Marks(session.adapter, set()).of(given), Effects(session, modules))
+
+
 class _Recorder:
     """Take the interpreter's events of calls and returns of the wanted functions."""
 
     def __init__(self, session: Session, writer: "CaptureWriter", options: Functions) -> None:
-        self.session, self.writer, self.most = session, writer, options.most
+        self.session, self.writer, self.most, self.modules = session, writer, options.most, options.modules
         self.codes = _codes(options.names)
         self.calls: List[FunctionCall] = []
         self._counts: Dict[str, int] = {}
-        self._open: Dict[int, Tuple[FunctionCall, List[Any]]] = {}
+        self._open: Dict[int, Tuple[FunctionCall, Around]] = {}
         self._weights = {id(e.tensor) for e in session.entries() if len(getattr(e.tensor, "shape", ())) > 1}
         self._at_work = False
 
@@ -86,7 +103,11 @@ class _Recorder:
             if event == "call":
                 self._begin(frame)
             elif event == "return" and id(frame) in self._open:
-                self._end(*self._open.pop(id(frame)), value)
+                call, around = self._open.pop(id(frame))
+                if value is None and has_raised(frame):
+                    call.problem = "the original raises"
+                else:
+                    note_result(self.session, self.writer, call, value, around)
         finally:
             self._at_work = False
 
@@ -97,22 +118,16 @@ class _Recorder:
             return
         call = FunctionCall(name, number)
         self.calls.append(call)
-        given: List[Any] = []
+        given, tensors = arguments_of(frame), []  # type: Dict[str, Any], List[Any]
         try:
-            call.arguments = self._told(arguments_of(frame), f"{name}#{number}", "input", given)
+            call.arguments = recorded(self.session, self.writer, given, f"{name}#{number}", "input", tensors)
         except NotPlain as problem:
             call.problem = f"it is given {problem}"
             return
-        if any(id(each) in self._weights for each in given):
+        if any(id(each) in self._weights for each in tensors):
             call.problem = "it is given weights of the model, which lie in another layout on the other side"
             return
-        self._open[id(frame)] = (call, given)
-
-    def _end(self, call: FunctionCall, given: List[Any], value: Any) -> None:
-        note_result(self.session, self.writer, call, value, given)
-
-    def _told(self, value: Any, name: str, role: str, tensors: List[Any]) -> str:
-        return recorded(self.session, self.writer, value, name, role, tensors)
+        self._open[id(frame)] = call, Around.of(self.session, given, self.modules)
 
 
 def _codes(names: List[str]) -> "Dict[CodeType, str]":
@@ -153,21 +168,44 @@ def arguments_of(frame: "FrameType") -> Dict[str, Any]:
     return {"positional": positional, "named": named}
 
 
-def note_result(
-    session: Session, writer: "CaptureWriter", call: FunctionCall, value: Any, given: List[Any], more: "Optional[More]" = None
+def has_raised(frame: "FrameType") -> bool:
+    """Whether a frame that is left with None raises: it is left elsewhere than at a return."""
+    name = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+    return not name.startswith("RETURN")
+
+
+def note_result(session: Session, writer: "CaptureWriter", call: FunctionCall, value: Any, around: Around) -> None:
+    """Record what a call gave back, the variables that it changed, and its arguments, which it may have changed."""
+    changes = around.effects.changes()
+    changed = changed_values(changes)
+    is_same = Marks(session.adapter, set()).of(around.given) == around.mark
+    call.silent = not changes and is_same and not says_something(session.adapter, value)
+    call.hidden = next((each.problem for each in changes if each.problem), "")
+    note_values(session, writer, call, {"result": value, "changed": changed} if changed else value, around.given)
+
+
+def changed_values(changes: List[Change]) -> Dict[str, Any]:
+    """The values of changes that can be compared, by owner and name."""
+    return {each.key: each.value for each in changes if not each.problem}
+
+
+def note_values(
+    session: Session, writer: "CaptureWriter", call: FunctionCall, value: Any, given: Any, more: "Optional[More]" = None
 ) -> None:
-    """Record what a call gave back, and then its arguments, which it may have changed."""
-    made: List[Any] = []
-    name = f"{call.name}#{call.number}"
+    """Record a result and the arguments after the call; what is not plain is told of the call."""
+    name, tensors = f"{call.name}#{call.number}", []  # type: str, List[Any]
     try:
-        call.result = recorded(session, writer, value, name, "output", made, more)
-        for each in given:  # one by one: there may be as many as a result may have
-            recorded(session, writer, each, name, "output", made)
+        call.result = recorded(session, writer, value, name, "output", tensors, more)
     except NotPlain as problem:
         call.problem = f"it gives back {problem}"
+        return
+    try:
+        call.given = recorded(session, writer, given, name, "output", tensors, more)
+    except NotPlain as problem:
+        call.hidden = call.hidden or f"its arguments hold {problem} after it, which is not compared"
 
 
-def _again(session: Session, writer: "CaptureWriter", calls: "Capture") -> FunctionCalls:
+def _again(session: Session, writer: "CaptureWriter", options: Functions, calls: "Capture") -> FunctionCalls:
     """Each recorded call made again with this side's function of the same name."""
     answer = FunctionCalls()
     for due in Functions.answer(calls).calls:
@@ -181,11 +219,12 @@ def _again(session: Session, writer: "CaptureWriter", calls: "Capture") -> Funct
             continue
         tensors = tensors_of(session.adapter, calls, f"{due.name}#{due.number}")
         given = rebuilt(json.loads(due.arguments), tensors)
+        around = Around.of(session, given, options.modules)
         try:
             with session.passing():
                 value = function(*given["positional"], **given["named"])
         except Exception as error:  # noqa: BLE001 - whatever the port raises is what is told of it
             call.problem = f"the port raises {type(error).__name__}: {one_line(message_of(error))[:SAID]}"
             continue
-        note_result(session, writer, call, value, list(tensors.values()))
+        note_result(session, writer, call, value, around)
     return answer

@@ -6,6 +6,7 @@ They are of each tensor, array and number in it: how many elements, their root m
 from __future__ import annotations
 
 import json
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Dict, List
 
 import numpy as np
@@ -30,7 +31,7 @@ ENDLESS = 1e30
 #: how far results in float32, and in half precision, may be from those in float64, relatively
 NEAR, HALF_NEAR = 1e-3, 5e-2
 
-#: differences that are as good as none
+#: root mean squares up to this may be what rounding in float32 leaves of nothing
 SMALL = 1e-6
 
 
@@ -44,24 +45,38 @@ def figures(adapter: "Adapter", value: Any) -> str:
     return json.dumps(found) if len(found) <= LEAVES else ""
 
 
-def figures_agree(one: str, other: str) -> bool:
-    """Whether two results may be the same; where nothing is known, they may.
+class Agreement(Enum):
+    """Whether two results may be the same."""
 
-    >>> figures_agree("[[1, 0, 2.0, 2.0, 0.001]]", "[[1, 0, 2.0001, 2.0001, 0.001]]")
-    True
-    >>> figures_agree("[[1, 0, 2.0, 2.0, 0.001]]", "[[1, 0, 3.0, 3.0, 0.001]]")
-    False
+    SAME = "the same"
+    SMALL = "they differ where both are as small as rounding leaves of nothing"
+    OTHER = "they differ"
+
+
+def figures_agree(one: str, other: str) -> Agreement:
+    """Whether two results may be the same, whatever their size.
+
+    >>> figures_agree("[[1, 0, 2.0, 2.0, 0.001]]", "[[1, 0, 2.0001, 2.0001, 0.001]]").name
+    'SAME'
+    >>> figures_agree("[[1, 0, 2e-9, 2e-9, 0.001]]", "[[1, 0, 3e-9, 3e-9, 0.001]]").name
+    'SMALL'
+    >>> figures_agree("[[1, 0, 2.0, 2.0, 0.001]]", "[[1, 0, 3.0, 3.0, 0.001]]").name
+    'OTHER'
     """
-    if not one or not other:
-        return True
     ours, theirs = json.loads(one), json.loads(other)
-    return len(ours) == len(theirs) and all(_near(first, second) for first, second in zip(ours, theirs))
+    if len(ours) != len(theirs):
+        return Agreement.OTHER
+    apart = [(first, second) for first, second in zip(ours, theirs) if not _near(first, second)]
+    if not apart:
+        return Agreement.SAME
+    small = all(first[:2] == second[:2] and max(first[2], second[2]) <= SMALL for first, second in apart)
+    return Agreement.SMALL if small else Agreement.OTHER
 
 
 def _near(one: List[float], other: List[float]) -> bool:
     if one[:2] != other[:2]:
         return False
-    room = max(one[4], other[4]) * max(one[2], other[2]) + SMALL
+    room = max(one[4], other[4]) * max(one[2], other[2])
     return abs(one[2] - other[2]) <= room and abs(one[3] - other[3]) <= room
 
 
@@ -112,4 +127,4 @@ def attributes_of(owner: Any) -> Dict[str, Any]:
     return dict(sorted(found.items()))
 
 
-__all__ = ["attributes_of", "figures", "figures_agree"]
+__all__ = ["SMALL", "Agreement", "attributes_of", "figures", "figures_agree"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Dict, List
 
-from paralign.worker.protocol.pass_tasks import FunctionCall
+from paralign.worker.protocol.pass_tasks import FunctionCall, LayersTold
 from paralign.worker.protocol.task import Task
 
 
@@ -105,16 +105,10 @@ class AgainCall(FunctionCall):
 
     Args:
         lines: those of its own definition that it ran.
-        silent: it gave nothing back, and changed nothing that can be compared.
-        given: its arguments after it, and the objects among them, as JSON.
-        hidden: what of its object or arguments cannot be compared.
         gave: figures of what it gave back.
     """
 
     lines: List[int] = field(default_factory=list)
-    silent: bool = False
-    given: str = ""
-    hidden: str = ""
     gave: str = ""
 
 
@@ -122,14 +116,13 @@ class AgainCall(FunctionCall):
 class AgainTold:
     """Calls made again.
 
-    ``passed``, ``built``: module -> lines that the calls of a model ran, and its building. ``classes``: path of each of its layers ->
-    ``module:Class``.
+    ``passed``, ``built``: module -> lines that the calls of a model ran, and its building. ``layers``: of the model.
     """
 
     calls: List[AgainCall] = field(default_factory=list)
     passed: Dict[str, List[int]] = field(default_factory=dict)
     built: Dict[str, List[int]] = field(default_factory=dict)
-    classes: Dict[str, str] = field(default_factory=dict)
+    layers: LayersTold = field(default_factory=LayersTold)
 
 
 @dataclass(frozen=True)

@@ -31,17 +31,59 @@ class Question:
 
 
 @dataclass
+class FunctionCall:
+    """One call of a function of the side's own.
+
+    Args:
+        name: ``module:function``.
+        number: of the call, from 1 on.
+        arguments, result: JSON, tensors as numbers of the records ``name#number`` of role ``input`` and ``output``.
+        problem: why it cannot be made again, or compared; '' where it can.
+        silent: it gave nothing back, or nothing finite, and changed nothing that can be compared.
+        given: its arguments after it, and the objects among them, as JSON.
+        hidden: what of its object, its arguments or the variables that it changes cannot be compared.
+    """
+
+    name: str
+    number: int
+    arguments: str = ""
+    result: str = ""
+    problem: str = ""
+    silent: bool = False
+    given: str = ""
+    hidden: str = ""
+
+
+@dataclass
+class LayersTold:
+    """What is known of a model's layers beside their results.
+
+    Args:
+        classes: path of a layer -> ``module:Class``.
+        empty: paths of layers a call of which gave nothing back.
+        unread: path of a layer -> what of its results cannot be compared.
+        effects: what the calls changed, each as the result of a call named ``effect:`` and the key of the change.
+    """
+
+    classes: Dict[str, str] = field(default_factory=dict)
+    empty: List[str] = field(default_factory=list)
+    unread: Dict[str, str] = field(default_factory=dict)
+    effects: List[FunctionCall] = field(default_factory=list)
+
+
+@dataclass
 class Passed(Ran):
     """``repeat``: how far the outputs of two native runs are apart, relative L2.
 
     ``lost``: ``run number`` of a pass on further inputs that failed -> why. ``asks``: what the model's code asks of the pass that it is in.
-    ``idle_casts``: the lines that switch automatic casts on which the device does not know.
+    ``idle_casts``: the lines that switch automatic casts on which the device does not know. ``layers``: of a watched pass.
     """
 
     repeat: float = 0.0
     lost: Dict[str, str] = field(default_factory=dict)
     asks: List[Question] = field(default_factory=list)
     idle_casts: List[str] = field(default_factory=list)
+    layers: LayersTold = field(default_factory=LayersTold)
 
 
 @dataclass(frozen=True)
@@ -54,12 +96,15 @@ class Forward(InRuns[Passed], task="forward"):
         draws: sets of inputs that are passed through one after the other: the trees ``inputs``, ``inputs_1``, …; their outputs are
             called ``output``, ``output_1``, ….
         attempt: as in :class:`Load`.
+        watched: modules of the source. Where there are any, what a float64 pass changes beside its results is noted, and numbers and
+            texts that layers give back are recorded too.
     """
 
     modules: str = "none"
     repeat: bool = False
     draws: int = 1
     attempt: str = ""
+    watched: List[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -151,24 +196,6 @@ class Curved(Ran):
 @dataclass(frozen=True)
 class Second(InRuns[Curved], task="second"):
     """The gradient of a gradient with respect to the inputs."""
-
-
-@dataclass
-class FunctionCall:
-    """One call of a function of the side's own.
-
-    Args:
-        name: ``module:function``.
-        number: of the call, from 1 on.
-        arguments, result: JSON, tensors as numbers of the records ``name#number`` of role ``input`` and ``output``.
-        problem: why it cannot be made again, or compared; '' where it can.
-    """
-
-    name: str
-    number: int
-    arguments: str = ""
-    result: str = ""
-    problem: str = ""
 
 
 @dataclass
