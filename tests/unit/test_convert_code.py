@@ -12,6 +12,7 @@ import pytest
 
 from paralign.cli import main
 from paralign.errors import UsageError
+from paralign.port.conversions import conversions
 from paralign.port.converted import convert_code
 from paralign.port.ledger import Fate, FileFate
 
@@ -116,8 +117,59 @@ def test_what_is_not_known_to_be_right_raises_at_its_line(tmp_path, source):
 
 
 @pytest.mark.parametrize(
+    ("uses", "kept"),
+    [
+        ("y = torch.matmul(a, w) + w.shape[0]", True),
+        ("y = w", False),
+        ("w.add_(1)", False),
+        ("w += 1", False),
+        ("w[0] = 1", False),
+        ("y = torch.reshape(w, (2, 3))", False),
+        ("y = torch.optim.SGD([w], 0.1)", False),
+        ("nn.init.zeros_(w)", False),
+        ("y = g(w)", False),
+    ],
+)
+def test_a_weight_is_a_value_where_its_variable_is_only_read(tmp_path, uses, kept):
+    text, ledger = converted(tmp_path, f"\ndef f(a, b, g):\n    w = b.proj.weight\n    {uses}\n")
+    assert ("w = _turned(b.proj, b.proj.weight)" in text) is kept
+    by_hand = [place.line for place in ledger.places if place.name == "torch.nn.Linear.weight" and place.fate is Fate.BY_HAND]
+    assert by_hand == ([] if kept else [6])
+
+
+@pytest.mark.paddle
+def test_a_weight_read_as_a_value_lies_as_in_pytorch():
+    paddle = pytest.importorskip("paddle")
+    space = {"paddle": paddle}
+    exec(conversions().helpers["_turned"], space)
+    linear, norm = paddle.nn.Linear(2, 3), paddle.nn.LayerNorm(4)
+    assert space["_turned"](linear, linear.weight).shape == [3, 2]
+    assert space["_turned"](linear, linear.weight.grad) is None
+    assert space["_turned"](norm, norm.weight) is norm.weight
+    with pytest.raises(NotImplementedError, match="Bilinear"):
+        space["_turned"](paddle.nn.Bilinear(2, 2, 2), None)
+
+
+def test_a_shape_equals_a_list_of_the_same_sizes():
+    space: dict = {}
+    exec(conversions().helpers["_Size"], space)
+    shape = space["_Size"]([2, 3])
+    assert shape == [2, 3]
+    assert shape != [3, 2]
+    both = [2, 3], (2, 3)
+    assert [each == shape for each in both] == [True, True]
+    assert [each != shape for each in both] == [False, False]
+    assert (shape == "ab", shape.numel(), list(shape)) == (False, 6, [2, 3])
+
+
+@pytest.mark.parametrize(
     ("source", "expected"),
     [
+        ("torch.Size([1, a])", "_Size([1, a])"),
+        ("torch.ones(2).expand(size=(3, 2))", ".expand((3, 2))"),
+        ("torch.ones(2).repeat(repeats=(3, 2))", ".tile((3, 2))"),
+        ("torch.broadcast_to(size=a, input=b)", "paddle.broadcast_to(b, a)"),
+        ("torch.ones(2, 2).rot90(dims=[1, 0])", ", 1, [1, 0])"),
         ("torch.ones(((2, 3)), device=a)", "paddle.ones(((2, 3)))"),
         ("nn.BatchNorm2d((a), eps=b)", "nn.BatchNorm2D((a), epsilon=b)"),
         ("torch.ones(2, 3)[:, a]", "paddle.ones([2, 3]).contiguous()[:, a]"),

@@ -160,23 +160,7 @@ class Converter(Deriver):
         """Rewrite a dotted name, or an attribute that means something else."""
         if self._reference(node):
             return
-        if (
-            node.attr == "weight"
-            and self._is_linear(node)
-            and not self._is_own_start(node)
-            and not self._is_layout_free()
-            and not self._is_started()
-        ):
-            self.text.edit(self.text.end(node), self.text.end(node), ".T", node, closes=True)
-            self._transposed(node)
-            self.generic_visit(node)
-            return
-        if node.attr == "weight" and self._is_own_start(node):
-            self.note(node, "torch.nn.Linear.weight", Fate.CONDITION, OWN_START)
-            self.generic_visit(node)
-            return
-        if node.attr == "weight" and isinstance(node.ctx, ast.Load) and self.seen.imported and self._turned(node):
-            self.by_hand(node, "torch.nn.Linear.weight", "Linear keeps its weight transposed in Paddle, and this layer may be one")
+        if node.attr == "weight" and self._of_weight(node):
             return
         self._of_layer(node)
         if self.around(node):
@@ -192,6 +176,21 @@ class Converter(Deriver):
             self.text.edit(self.text.start(node), self.text.start(node), "tuple(", node)
             self.text.edit(self.text.end(node), self.text.end(node), ")", node, closes=True)
         self.generic_visit(node)
+
+    def _of_weight(self, node: ast.Attribute) -> bool:
+        """Write a weight that may lie the other way round; False of one that is left."""
+        if self._is_linear(node) and not self._is_own_start(node) and not self._is_layout_free() and not self._is_started():
+            self.text.edit(self.text.end(node), self.text.end(node), ".T", node, closes=True)
+            self._transposed(node)
+        elif self._is_own_start(node):
+            self.note(node, "torch.nn.Linear.weight", Fate.CONDITION, OWN_START)
+        elif not isinstance(node.ctx, ast.Load) or not self.seen.imported or not self._turned(node):
+            return False
+        elif not self._as_value(node):
+            self.by_hand(node, "torch.nn.Linear.weight", "Linear keeps its weight transposed in Paddle, and this layer may be one")
+            return True
+        self.generic_visit(node)
+        return True
 
     def _text_of(self, node: ast.Call) -> None:
         """Note ``str(x)`` and ``"{}".format(x)`` of tensors."""

@@ -44,6 +44,22 @@ _LAYOUT_FREE = frozenset({"dtype", "device", "requires_grad", "ndim", "is_cuda"}
 #: methods that change every element alike
 _ALIKE = frozenset({"normal_", "zero_", "uniform_", "fill_", "mul_", "requires_grad_", "numel", "nelement"})
 
+#: what of a tensor is a value of its own
+_READ = frozenset({
+    "abs", "clone", "dim", "dtype", "item", "max", "mean", "min", "ndim", "norm", "numel", "pow", "shape", "size", "std", "sum", "tolist",
+    "var",
+})  # fmt: skip
+
+#: functions whose result is, or holds, the tensor that they are given
+_KEEPS = frozenset({
+    "as_tensor", "asarray", "as_strided", "broadcast_to", "broadcast_tensors", "chunk", "detach", "flatten", "from_numpy", "movedim",
+    "narrow", "permute", "ravel", "real", "reshape", "save", "select", "split", "squeeze", "swapaxes", "t", "tensor_split", "transpose",
+    "unbind", "unflatten", "unsqueeze",
+})  # fmt: skip
+
+#: what is said of a weight that is read as a value
+_TURNED = "Linear keeps its weight transposed in Paddle; right where neither the weight nor the variable is changed while both are in use"
+
 #: what is said of a weight that a function of the program starts
 OWN_START = "a function of the program starts it: right where it treats all elements alike; Linear's weight is [in, out] in Paddle."
 
@@ -189,6 +205,54 @@ class Placer(Writer):
         plain = call is not None or isinstance(parent, ast.BinOp)
         return isinstance(node.ctx, ast.Load) and plain and isinstance(owner, Instance) and owner.of == "torch.nn.Linear"
 
+    def _as_value(self, node: ast.Attribute) -> bool:
+        """Write a weight, or its gradient, that a variable is bound to which is only read; False where it is used otherwise.
+
+        What the layer is, is asked when it runs.
+        """
+        owner = self.seen.values.get(place(node.value))
+        known = isinstance(owner, Instance) and owner.of == "torch.nn.Linear"
+        chain, at = self._parents, len(self._parents) - 1
+        if isinstance(chain[at - 1], ast.Attribute) and getattr(chain[at - 1], "attr", "") in ("data", "grad"):
+            at -= 1
+        value = chain[at]
+        while isinstance(chain[at - 1], ast.Attribute) and getattr(chain[at - 1], "attr", "") == "T":
+            at -= 1
+        parent = chain[at - 1]
+        target = parent.targets[0] if isinstance(parent, ast.Assign) and len(parent.targets) == 1 else None
+        plain = isinstance(target, ast.Name) and _is_dotted(node.value) and (known or owner is None)
+        if not plain or not isinstance(target, ast.Name) or not isinstance(value, ast.expr) or self.hidden("_turned("):
+            return False
+        if not self._is_only_read(target.id):
+            return False
+        self.needs("_turned(")
+        self.text.edit(self.text.start(node), self.text.start(node), f"_turned({self.text.source(node.value)}, ", node)
+        self.text.edit(self.text.end(value), self.text.end(value), ")", value, closes=True)
+        self.note(node, "torch.nn.Linear.weight", Fate.CONDITION, _TURNED)
+        return True
+
+    def _is_only_read(self, name: str) -> bool:
+        """Whether every use of a variable's name in the file reads its values, and none keeps or changes the tensor."""
+        parents = {id(child): each for each in ast.walk(self._parents[0]) for child in ast.iter_child_nodes(each)}
+        for node in ast.walk(self._parents[0]):
+            if isinstance(node, ast.Global | ast.Nonlocal) and name in node.names:
+                return False
+            if isinstance(node, ast.Name) and node.id == name and not self._reads(node, parents):
+                return False
+        return True
+
+    def _reads(self, node: ast.Name, parents: dict[int, ast.AST]) -> bool:
+        parent = parents[id(node)]
+        if isinstance(node.ctx, ast.Store):
+            return isinstance(parent, ast.Assign)
+        call = parents[id(parent)] if isinstance(parent, ast.keyword) else parent
+        if isinstance(call, ast.Call) and call.func is not node:
+            names = [use.name for use in self.uses.get(place(call), [])]
+            return bool(names) and all(_is_pure(name) for name in names)
+        if isinstance(parent, ast.Attribute):
+            return isinstance(parent.ctx, ast.Load) and parent.attr in _READ
+        return isinstance(parent, ast.BinOp | ast.UnaryOp | ast.Compare)
+
     def _transposed(self, node: ast.Attribute) -> None:
         parent = self._parents[-3] if isinstance(self._parent(), ast.keyword) else self._parent()
         own = isinstance(parent, ast.Call) and not self.uses.get(place(parent))
@@ -275,6 +339,19 @@ class Placer(Writer):
         if func.attr == "zero_" and not call.args:
             return "0"
         return "" if func.attr in ("fill_", "copy_") and len(call.args) == 1 else None
+
+
+def _is_dotted(node: ast.expr) -> bool:
+    """Whether an expression is a name, or attributes of one: to write it twice changes nothing."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name)
+
+
+def _is_pure(name: str) -> bool:
+    """Whether a function of PyTorch neither changes nor keeps what it is given."""
+    head, _, last = name.rpartition(".")
+    return head in ("torch", "torch.nn.functional", "torch.linalg") and not last.endswith("_") and last[:1].islower() and last not in _KEEPS
 
 
 def _is_named_layer(owner: Value) -> bool:
