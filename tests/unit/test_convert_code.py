@@ -150,6 +150,12 @@ def test_a_weight_read_as_a_value_lies_as_in_pytorch():
         space["_turned"](paddle.nn.Bilinear(2, 2, 2), None)
 
 
+def test_the_version_of_pytorch_is_told_under_a_condition(tmp_path):
+    text, ledger = converted(tmp_path, "\nv = torch.__version__\n")
+    assert "v = '2." in text
+    assert [place.fate for place in ledger.places if place.name == "torch.__version__"] == [Fate.CONDITION]
+
+
 def test_a_shape_equals_a_list_of_the_same_sizes():
     space: dict = {}
     exec(conversions().helpers["_Size"], space)

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from paralign.port.adapters import Adapter
     from paralign.port.texts import Text as SourceText
 
+#: what is said of PyTorch's version, which stands in the port as a text
+_VERSION = "a release of PyTorch, without what a build adds (+cpu): the same where only releases are told apart"
+
 
 class Referrer(Settings):
     """Rewrite references.
@@ -98,7 +101,8 @@ class Referrer(Settings):
             port = table.kinds.get(name) or paddle_name(name, self.paddle)
         if port:
             self.renamed(node, port)
-            self.note(node, name, Fate.EQUAL)
+            version = name == "torch.__version__"
+            self.note(node, name, Fate.CONDITION if version else Fate.EQUAL, _VERSION if version else "")
             return True
         adapter = None if self._annotation or self._is_compared(node) else self.adapter(name)
         if adapter is not None:
