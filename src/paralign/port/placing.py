@@ -206,9 +206,9 @@ class Placer(Writer):
         return isinstance(node.ctx, ast.Load) and plain and isinstance(owner, Instance) and owner.of == "torch.nn.Linear"
 
     def _as_value(self, node: ast.Attribute) -> bool:
-        """Write a weight, or its gradient, that a variable is bound to which is only read; False where it is used otherwise.
+        """Write a weight, or its gradient, that a variable is bound to which is only read.
 
-        What the layer is, is asked when it runs.
+        False where it is used otherwise. What the layer is, is asked when it runs.
         """
         owner = self.seen.values.get(place(node.value))
         known = isinstance(owner, Instance) and owner.of == "torch.nn.Linear"
@@ -232,7 +232,10 @@ class Placer(Writer):
         return True
 
     def _is_only_read(self, name: str) -> bool:
-        """Whether every use of a variable's name in the file reads its values, and none keeps or changes the tensor."""
+        """Whether every use of a variable's name in the file reads its values.
+
+        None keeps or changes the tensor.
+        """
         parents = {id(child): each for each in ast.walk(self._parents[0]) for child in ast.iter_child_nodes(each)}
         for node in ast.walk(self._parents[0]):
             if isinstance(node, ast.Global | ast.Nonlocal) and name in node.names:
@@ -342,7 +345,7 @@ class Placer(Writer):
 
 
 def _is_dotted(node: ast.expr) -> bool:
-    """Whether an expression is a name, or attributes of one: to write it twice changes nothing."""
+    """Whether an expression is a name, or attributes of one: it may be written twice."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return isinstance(node, ast.Name)

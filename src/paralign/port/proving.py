@@ -170,7 +170,10 @@ def _by_themselves(context: Context, names: list[str], modules: dict[str, str], 
 
 
 def call_apart(call: FunctionCall, other: FunctionCall, reference: Capture, candidate: Capture, seen: Seen) -> str:
-    """Why a call that both sides have made is not shown right, '' where it is; notes how far results are apart."""
+    """Why a call that both sides have made is not shown right, '' where it is.
+
+    Notes how far results are apart.
+    """
     if call.silent and other.silent:
         return SILENT
     if call.silent != other.silent:
@@ -283,7 +286,7 @@ def _of_calls(each: Defined, seen: Seen | None, problem: str) -> Proof:
 
 
 def layers_compared(reference: Capture, candidate: Capture, told: LayersTold, others: LayersTold) -> dict[str, Seen]:
-    """What the layers of each class came to, by ``module:Class``: what they gave back, and what they changed.
+    """What the layers of each class gave back and changed, by ``module:Class``.
 
     The two trees have the same names of layers.
 
@@ -325,7 +328,10 @@ def _effects_compared(reference: Capture, candidate: Capture, told: LayersTold, 
 
 
 def _classes_around(what: str, classes: Mapping[str, str]) -> set[str]:
-    """The classes of the layers that hold a buffer or attribute, and of those around them; of a variable, all of its module."""
+    """The classes of the layers that hold a buffer or attribute, and of those around them.
+
+    Of a variable, all of its module.
+    """
     module, colon, _ = what.partition(":")
     if colon:
         return {key for key in classes.values() if key.partition(":")[0] == module}
@@ -333,7 +339,10 @@ def _classes_around(what: str, classes: Mapping[str, str]) -> set[str]:
 
 
 def calls_compared(reference: Capture, candidate: Capture, classes: Mapping[str, str]) -> dict[str, Seen]:
-    """What the calls of each class gave back, by ``module:Class``; ``classes``: by path of a layer."""
+    """What the calls of each class gave back, by ``module:Class``.
+
+    ``classes``: by path of a layer.
+    """
     ours = _calls(candidate)
     found: dict[str, Seen] = {}
     for key, records in _calls(reference).items():

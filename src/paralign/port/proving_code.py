@@ -182,7 +182,10 @@ def _is_forward(call: EntryCall) -> bool:
 
 
 def _within(due: EntryCall, call: AgainCall, found: Seen) -> str:
-    """Why a call by itself is not the entry's, '' where it is or nothing is known; notes whether it could be asked."""
+    """Why a call by itself is not the entry's, '' where it is or nothing is known.
+
+    Notes whether it could be asked.
+    """
     if not due.gave or not call.gave:
         found.unasked = 1
         return ""

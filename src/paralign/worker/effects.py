@@ -1,4 +1,7 @@
-"""What a call changes beside what it gives back: variables of the source's modules, and attributes of a model's layers."""
+"""What a call changes beside what it gives back.
+
+These are variables of the source's modules, and attributes of a model's layers.
+"""
 
 from __future__ import annotations
 
@@ -204,7 +207,10 @@ def _length(value: Any) -> str:
 
 
 def says_something(adapter: Any, value: Any, depth: int = 0) -> bool:
-    """Whether anything in a value can be right or wrong: no None, no empty tensor, not infinities and NaN alone."""
+    """Whether anything in a value can be right or wrong.
+
+    None cannot, nor can an empty tensor, or infinities and NaN alone.
+    """
     if isinstance(value, (dict, list, tuple)):
         parts = value.values() if isinstance(value, dict) else value
         return depth < DEPTH and any(says_something(adapter, each, depth + 1) for each in parts)

@@ -139,7 +139,10 @@ def _pass(
 
 
 def _observed(session: Session, writer: CaptureWriter, options: Forward, run: str, arguments: Any, answer: Passed) -> Any:
-    """The outputs of a pass whose module calls are recorded; what a watched one changes is noted in the answer."""
+    """The outputs of a pass whose module calls are recorded.
+
+    What a watched one changes is noted in the answer.
+    """
     sink = ModuleRecorder(session, writer, run, full=options.modules == "full", plain=bool(options.watched))
     effects = Effects(session, options.watched, model=session.model) if options.watched and run == DOUBLE else None
     with session.adapter.observe(session.model, sink):
@@ -294,7 +297,7 @@ class ModuleRecorder:
 
 
 def plain_array(value: Any) -> Optional[Typed]:
-    """A number as an array without axes, a text as its bytes, an array as it is; None of anything else.
+    """A number or text as an array, a text by its bytes; None of anything else.
 
     >>> plain_array(2.5).array, plain_array("ab").array, plain_array(object())
     (array(2.5), array([97, 98], dtype=uint8), None)

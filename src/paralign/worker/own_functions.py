@@ -70,7 +70,7 @@ def _lines(session: Session, inputs: Any, modules: List[str]) -> "Tuple[Dict[str
 
 @dataclass
 class Around:
-    """What stood before a call of a function: its arguments, and the variables that it may change."""
+    """What stood before a call: its arguments, and the variables that it may change."""
 
     given: Dict[str, Any]
     mark: str
@@ -175,7 +175,10 @@ def has_raised(frame: "FrameType") -> bool:
 
 
 def note_result(session: Session, writer: "CaptureWriter", call: FunctionCall, value: Any, around: Around) -> None:
-    """Record what a call gave back, the variables that it changed, and its arguments, which it may have changed."""
+    """Record what a call gave back and what it changed.
+
+    It may change variables of the modules, and its arguments.
+    """
     changes = around.effects.changes()
     changed = changed_values(changes)
     is_same = Marks(session.adapter, set()).of(around.given) == around.mark
