@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TOML = """
 timeout = {timeout}
@@ -93,6 +93,50 @@ def _defaults_stay():
     assert not left, "the test left a framework's default type changed"
 
 
+#: the nurseries of this process (``nursery.py``); None without ``--nurseries``
+_nurseries = None
+
+
+def pytest_addoption(parser):
+    parser.addoption("--nurseries", action="store_true", help="fork workers and commands from processes with imports (tests/nursery.py)")
+
+
+@pytest.fixture(scope="session")
+def nursery():
+    """The module beside this file."""
+    spec = importlib.util.spec_from_file_location("nursery", Path(__file__).with_name("nursery.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _workers_forked(request):
+    """With ``--nurseries``, workers of a framework and commands are forked from processes that have it imported."""
+    global _nurseries  # noqa: PLW0603 - `paralign` is a function, which tests import
+    if not request.config.getoption("--nurseries"):
+        yield
+        return
+    nursery = request.getfixturevalue("nursery")
+    with tempfile.TemporaryDirectory(prefix="nurseries-") as folder:  # the path of a socket has to be short
+        _nurseries = nursery.Nurseries(Path(folder))
+        start_again = nursery.ask(_nurseries.place)
+        yield
+        start_again()
+        _nurseries.close()
+
+
+@pytest.fixture(autouse=True)
+def _processes_started(request):
+    """Tests of processes, and all that are hostile, have theirs started."""
+    if _nurseries is not None:
+        started = request.node.get_closest_marker("processes") is not None
+        _nurseries.asleep = started or "hostile" in request.node.path.parts
+    yield
+    if _nurseries is not None:
+        _nurseries.asleep = False
+
+
 class Done(NamedTuple):
     """A finished command."""
 
@@ -103,9 +147,12 @@ class Done(NamedTuple):
 
 def paralign(*arguments, cwd=None, timeout=240):
     """Run the command as a user would."""
-    done = subprocess.run(
-        [sys.executable, "-m", "paralign", *map(str, arguments)], capture_output=True, text=True, cwd=cwd, timeout=timeout, check=False
-    )
+    words = [str(each) for each in arguments]
+    if _nurseries is None:
+        command = [sys.executable, "-m", "paralign", *words]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=timeout, check=False)
+    else:
+        done = _nurseries.run(words, cwd, timeout)
     return Done(done.returncode, done.stdout, done.stderr)
 
 

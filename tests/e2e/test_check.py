@@ -443,6 +443,7 @@ CHILD = """    import subprocess, sys, time
         return x @"""
 
 
+@pytest.mark.processes
 def test_what_a_worker_started_ends_with_it(project):
     project.write(timeout=12)
     project.edit("candidate", "    return x @", CHILD)

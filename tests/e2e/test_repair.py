@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -33,9 +31,10 @@ def project(folder: Path, reference: str, *changes: tuple[str, str], candidate: 
     return folder
 
 
-def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "paralign", "repair", str(folder), *options]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=400)
+@pytest.fixture
+def run(run):
+    """The command ``paralign repair``."""
+    return lambda folder, *options: run("repair", folder, *options, timeout=400)
 
 
 def findings(folder: Path) -> dict[str, list[dict]]:
@@ -47,11 +46,11 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {p.name: p.read_bytes() for p in folder.iterdir() if p.is_file()}
 
 
-def test_the_example_of_the_page_is_repaired_one_fault_after_the_other(tmp_path):
+def test_the_example_of_the_page_is_repaired_one_fault_after_the_other(run, tmp_path):
     folder = project(tmp_path / "p", block("repair.md", "python"), *WRONG)
     before = contents(folder)
     done = run(folder)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.code == 0, done.out + done.err
     assert contents(folder) == before, "nothing of the user's is touched"
     patch = (folder / "result" / "repair.patch").read_text()
     assert patch == block("repair.md", "diff") == block("repair.zh.md", "diff")
@@ -66,7 +65,7 @@ def test_the_example_of_the_page_is_repaired_one_fault_after_the_other(tmp_path)
         assert each["patch"]
         assert each["cause_zh"]
         assert each["error_before"] is None or each["error_after"] < 1e-6 < each["error_before"]
-    assert "proven" in done.stdout
+    assert "proven" in done.out
 
 
 OTHER = """import numpy as np
@@ -112,18 +111,18 @@ def predict(path):
 """
 
 
-def test_other_kinds_of_mistakes_are_repaired(tmp_path):
+def test_other_kinds_of_mistakes_are_repaired(run, tmp_path):
     changes = (("np.sqrt(image) + 1.0", "np.sqrt(image) - 1.0"), ("top=0.25", "top=0.75"), ("(numbers - low) /", "(numbers - high) /"))
     folder = project(tmp_path / "p", OTHER, *changes)
     before = (folder / "candidate.py").read_bytes()
     done = run(folder, "--apply")
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.code == 0, done.out + done.err
     assert (folder / "candidate.py").read_text() == OTHER
     assert (folder / "candidate.py.before-repair").read_bytes() == before
     assert {f["rule"] for found in findings(folder).values() for f in found} >= {"repair/operator", "repair/name"}
 
 
-def test_no_patch_is_claimed_where_no_statement_alone_is_at_fault(tmp_path):
+def test_no_patch_is_claimed_where_no_statement_alone_is_at_fault(run, tmp_path):
     reference = OTHER.replace("image = np.sqrt(image) + 1.0", "image = image + np.array([0.3, 0.9, 0.2, 0.7, 0.1, 0.8])")
     changes = (
         ("[0.3, 0.9, 0.2, 0.7, 0.1, 0.8]", "[0.41, 0.13, 0.67, 0.29, 0.58, 0.94]"),  # a table
@@ -136,10 +135,10 @@ def test_no_patch_is_claimed_where_no_statement_alone_is_at_fault(tmp_path):
     )
     folder = project(tmp_path / "p", reference, *changes)
     done = run(folder, "--seconds", "8")
-    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.code == 1, done.out + done.err
     assert not any(findings(folder).values())
     assert not (folder / "result" / "repair.patch").exists()
-    assert "no edit of one statement was proven" in done.stdout
+    assert "no edit of one statement was proven" in done.out
 
 
 TWO = OTHER.replace(
@@ -148,11 +147,11 @@ TWO = OTHER.replace(
 )
 
 
-def test_two_faults_of_one_stage_are_repaired_one_after_the_other(tmp_path):
+def test_two_faults_of_one_stage_are_repaired_one_after_the_other(run, tmp_path):
     changes = (("np.mean(chosen - level)", "np.mean(chosen + level)"), ("outputs.min(axis=1)", "outputs.min(axis=1) * 0.5"))
     folder = project(tmp_path / "p", TWO, *changes, settings=block("repair.md", "toml").replace('"data", "metric", "infer"', '"metric"'))
     done = run(folder, "--apply")
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.code == 0, done.out + done.err
     assert (folder / "candidate.py").read_text().replace("min(axis=1) * 1)", "min(axis=1))").replace(
         "min(axis=1) * 1\n", "min(axis=1)\n"
     ) == TWO
@@ -199,11 +198,11 @@ shape = [2, 3, 10, 10]
 
 
 @pytest.mark.torch
-def test_a_fault_of_the_model_holds_on_fresh_inputs(tmp_path):
+def test_a_fault_of_the_model_holds_on_fresh_inputs(run, tmp_path):
     pytest.importorskip("torch")
     folder = project(tmp_path / "p", TORCH, ("torch.tanh(x).mean((2, 3))", "x.mean((2, 3))"), settings=SETTINGS.format(framework="torch"))
     done = run(folder)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.code == 0, done.out + done.err
     assert "+        return self.head(torch.tanh(x).mean((2, 3)))" in (folder / "result" / "repair.patch").read_text()
 
 
@@ -222,7 +221,7 @@ def build_optimizer(model):
 
 
 @pytest.mark.torch
-def test_what_a_port_lacks_is_written_in_and_two_faults_of_the_model_are_undone(tmp_path):
+def test_what_a_port_lacks_is_written_in_and_two_faults_of_the_model_are_undone(run, tmp_path):
     pytest.importorskip("torch")
     changes = (
         ("        x = x * torch.sigmoid(x)\n", ""),
@@ -232,7 +231,7 @@ def test_what_a_port_lacks_is_written_in_and_two_faults_of_the_model_are_undone(
     settings += '\n[labels]\nshape = [2]\ndtype = "int64"\nhigh = 5\n'
     folder = project(tmp_path / "p", LACKING + OPTIMIZER, *changes, (", weight_decay=0.05", ""), settings=settings)
     done = run(folder)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.code == 0, done.out + done.err
     patch = (folder / "result" / "repair.patch").read_text()
     for line in ("+        x = x * torch.sigmoid(x)", "weight_decay=0.05"):
         assert line in patch
@@ -268,12 +267,12 @@ def build_model():
 
 @pytest.mark.torch
 @pytest.mark.paddle
-def test_the_catalogue_says_what_a_port_has_to_write(tmp_path):
+def test_the_catalogue_says_what_a_port_has_to_write(run, tmp_path):
     pytest.importorskip("torch")
     pytest.importorskip("paddle")
     folder = project(tmp_path / "p", TORCH, (", exclusive=False", ""), candidate=PADDLE, settings=SETTINGS.format(framework="paddle"))
     done = run(folder)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.code == 0, done.out + done.err
     assert "exclusive=False" in (folder / "result" / "repair.patch").read_text()
     (found,) = findings(folder)["forward"]
     assert found["rule"] in ("repair/catalogue", "repair/argument")

@@ -19,6 +19,8 @@ from paralign.run.project import SideSettings
 from paralign.run.recorder import Interpreter, interpreter
 from paralign.worker.protocol import Describe, Entries, Job, Weights
 
+pytestmark = pytest.mark.processes
+
 SIDE = """
 import os, signal, sys, time
 

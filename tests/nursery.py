@@ -1,0 +1,414 @@
+"""Workers of tests, and the command, are forked from processes that have imported what they need: two frameworks cost more than most checks.
+
+Each is a process of its own, with its own pipes, variables, working directory and process group, as one that is started. What an
+interpreter reads while it starts has to be as in the process that it is forked from: otherwise, and for other programs, it is started.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import importlib.util
+import json
+import os
+import runpy
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+from contextlib import suppress
+from pathlib import Path
+
+#: whose workers are forked
+FRAMEWORKS = "torch", "paddle", "numpy"
+
+#: the nursery of the command ``paralign``
+COMMAND = "paralign"
+
+#: what a worker imports for its first job
+WORKER = [f"paralign.worker.{name}" for name in ("files", "variables", "side", "session", "tasks", "frames", "standing")]
+
+#: what the command does not have imported beforehand: adapters import frameworks
+KEPT_OUT = "paralign.adapters.", "paralign.compat", "paralign.init", "paralign.testing", "paralign.__main__"
+
+#: bytes of the longest request: a command, variables, a folder
+MOST = 1 << 20
+
+#: variables that tests and shells set, and that nothing reads while it is imported
+FREE = frozenset({"PWD", "OLDPWD", "SHLVL", "_", "PATH", "VIRTUAL_ENV", "TMPDIR", "COLUMNS", "LINES", "TERM", "PYTHONUNBUFFERED"})
+FREE_BEGINNINGS = "PYTEST_", "PARALIGN_"
+
+
+def telling(variables):
+    """The variables that may change what a module is once it is imported."""
+    return {name: value for name, value in variables.items() if name not in FREE and not name.startswith(FREE_BEGINNINGS)}
+
+
+# -- the process that others are forked from -------------------------------------------------------------------------------------
+
+
+class Nursery:
+    """Forks a process for each request, until the tests have ended."""
+
+    def __init__(self, folder, listening):
+        self.folder, self.listening = folder, listening
+        self.asking = {}  # pid -> the connection that waits for its end
+        self.prepared = False
+
+    def prepare(self):
+        """Import what is needed, when it is first asked for."""
+
+    def work(self, command):
+        """In the forked process."""
+
+    def ended(self, pid):
+        """A forked process has ended."""
+
+    def serve(self):
+        ended, told = os.pipe()
+        for end in (ended, told):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        with selectors.DefaultSelector() as ready:
+            for each in (self.listening, ended, 0):
+                ready.register(each, selectors.EVENT_READ)
+            while True:
+                for key, _ in ready.select():
+                    if key.fileobj == 0:
+                        return
+                    if key.fileobj == ended:
+                        os.read(ended, MOST)
+                        self._collect()
+                    else:
+                        self._fork((ready, ended, told))
+
+    def _collect(self):
+        while self.asking:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                return
+            with self.asking.pop(pid) as connection, suppress(OSError):
+                connection.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
+            self.ended(pid)
+
+    def _fork(self, own):
+        connection, _ = self.listening.accept()
+        text, pipes, _, _ = socket.recv_fds(connection, MOST, 3)
+        while not text.endswith(b"\n"):
+            text += connection.recv(MOST)
+        if not self.prepared:
+            self.prepared = True
+            self.prepare()
+            gc.collect()
+            gc.freeze()  # otherwise each process goes through all that was imported, and has pages of its own for it
+        pid = os.fork()
+        if pid:
+            for pipe in pipes:
+                os.close(pipe)
+            self.asking[pid] = connection
+            connection.sendall(f"{pid}\n".encode())
+            return
+        self._leave(connection, own)
+        request = json.loads(text)
+        become(request, pipes)
+        os._exit(self._worked(request["command"]))
+
+    def _leave(self, connection, own):
+        """In the forked process: nothing of the one that it comes from stays open."""
+        ready, ended, told = own
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        ready.close()
+        for each in (self.listening, connection, *self.asking.values()):
+            each.close()
+        os.close(ended)
+        os.close(told)
+
+    def _worked(self, command):
+        """Work to the end; the exit code, as an interpreter gives it."""
+        code = 0
+        try:
+            self.work(command)
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+            if isinstance(end.code, str):
+                sys.stderr.write(end.code + "\n")
+        except BaseException:  # noqa: BLE001 - the interpreter would write it
+            traceback.print_exc()
+            code = 1
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        return code
+
+
+class WorkerNursery(Nursery):
+    """Workers of a framework."""
+
+    def __init__(self, folder, listening, framework, path):
+        super().__init__(folder, listening)
+        self.framework, self.program = framework, worker_program(path)
+        self.program._find_paralign()
+
+    def prepare(self):
+        from paralign.worker.standing import _import
+
+        _import(self.framework)
+        for name in WORKER:
+            importlib.import_module(name)
+
+    def work(self, command):
+        sys.modules["__main__"] = self.program
+        sys.argv = command
+        if command[1] == "--standing":
+            from paralign.worker import standing
+
+            standing.serve(command[2], self.program._die_with_parent, self.program._serve)
+        else:
+            self.program.main(command[1])
+
+
+class CommandNursery(Nursery):
+    """The command ``paralign``; what one run of it has imported, the next finds."""
+
+    def prepare(self):
+        importlib.import_module("paralign.cli")
+        ask(lambda: self.folder)
+
+    def work(self, command):
+        sys.argv = command
+        before = set(sys.modules)
+        try:
+            runpy.run_module("paralign", run_name="__main__", alter_sys=True)
+        finally:
+            threading._shutdown()
+            atexit._run_exitfuncs()
+            names = [name for name in sys.modules if name not in before and name.startswith("paralign.") and not name.startswith(KEPT_OUT)]
+            (self.folder / f"imported-{os.getpid()}").write_text("\n".join(names))
+
+    def ended(self, pid):
+        path = self.folder / f"imported-{pid}"
+        if path.exists():
+            for name in path.read_text().split():
+                importlib.import_module(name)
+            path.unlink()
+            gc.collect()
+            gc.freeze()
+
+
+def become(request, pipes):
+    """The forked process as it was asked for: its group, pipes, folder and variables."""
+    os.setsid()
+    for number, pipe in enumerate(pipes):
+        os.dup2(pipe, number)
+        os.close(pipe)
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+
+
+def worker_program(path):
+    """The worker's program as a module: nothing of it has run."""
+    spec = importlib.util.spec_from_file_location("__worker__", path)
+    program = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(program)
+    program.__name__, program.__spec__ = "__main__", None
+    return program
+
+
+def main(kind, address, path):
+    """Serve at an address until standard input ends."""
+    del sys.path[0]
+    folder = Path(address).parent
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(address)
+        listening.listen(64)
+        sys.stdout.write("listening\n")
+        sys.stdout.flush()
+        nursery = CommandNursery(folder, listening) if kind == COMMAND else WorkerNursery(folder, listening, kind, path)
+        nursery.serve()
+
+
+# -- who asks for processes ------------------------------------------------------------------------------------------------------
+
+
+class Forked:
+    """A worker of a nursery, as a :class:`subprocess.Popen`."""
+
+    def __init__(self, connection, pid, stdin, stdout):
+        self._connection, self.pid, self.stdin, self.stdout, self.returncode = connection, pid, stdin, stdout, None
+        self._waiting = threading.Lock()
+
+    def poll(self):
+        if self._waiting.acquire(blocking=False):
+            try:
+                self._hear(1e-6)
+            finally:
+                self._waiting.release()
+        return self.returncode
+
+    def wait(self, timeout=None):
+        with self._waiting:
+            self._hear(timeout)
+        if self.returncode is None:
+            raise subprocess.TimeoutExpired("a forked worker", timeout)
+        return self.returncode
+
+    def _hear(self, timeout):
+        """Take the exit code, where it comes in time."""
+        if self.returncode is not None:
+            return
+        self._connection.settimeout(timeout)
+        with suppress(TimeoutError):
+            text = line(self._connection)
+            self.returncode = int(text or -signal.SIGKILL)  # nobody who could say: the nursery has ended, and its workers with it
+            self._connection.close()
+
+
+def line(connection):
+    """A line of a few digits, which comes at once or not at all; '' at the end."""
+    first = connection.recv(1)
+    connection.settimeout(None)
+    found = first
+    while found and not found.endswith(b"\n"):
+        found += connection.recv(1)
+    return found.decode().strip()
+
+
+class Asking:
+    """Starts processes as ``paralign.run.launching.launch``, workers with a framework by forking.
+
+    Args:
+        place: gives the folder with the nurseries' addresses.
+        launch: starts a process.
+    """
+
+    def __init__(self, place, launch):
+        self.place, self.launch = place, launch
+
+    def __call__(self, command, **options):
+        framework = framework_of(command)
+        if not framework:
+            return self.launch(command, **options)
+        folder = self.place()
+        if folder is None:
+            return self.launch(command, **options)
+        if telling(options["env"]) != json.loads((folder / "variables.json").read_text()):
+            return self.launch(command, **options)
+        return forked(str(folder / framework), command[2:], options)
+
+
+def framework_of(command):
+    """The framework that a command's worker imports, where a nursery has it; ''."""
+    if command[0] != sys.executable or command[1] != "-u":
+        return ""
+    framework = ""
+    if command[3] == "--standing":
+        framework = command[4]
+    elif not command[3].startswith("--"):
+        framework = json.loads(Path(command[3]).read_text()).get("framework", "")
+    return framework if framework in FRAMEWORKS else ""
+
+
+def forked(address, command, options):
+    """A worker of the nursery at an address."""
+    read, stdin = os.pipe()
+    stdout, write = os.pipe()
+    connection, pid = requested(address, command, options, [read, write, options["stderr"].fileno()])
+    for pipe in (read, write):
+        os.close(pipe)
+    return Forked(connection, pid, os.fdopen(stdin, "wb", 0), os.fdopen(stdout, "rb", 0))
+
+
+def requested(address, command, options, pipes):
+    """The connection on which the end of a forked process is told, and its number."""
+    request = {"command": command, "cwd": str(Path(options["cwd"]).absolute()), "env": dict(options["env"])}
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(address)
+    socket.send_fds(connection, [json.dumps(request).encode() + b"\n"], pipes)
+    return connection, int(line(connection))
+
+
+def ask(place):
+    """Have this process's workers forked from nurseries; what has it start them again."""
+    from paralign.run import launching, process, standing_process
+
+    process.launch = standing_process.launch = Asking(place, launching.launch)
+
+    def start_again():
+        process.launch = standing_process.launch = launching.launch
+
+    return start_again
+
+
+class Nurseries:
+    """The nurseries of one process of tests, which start when they are first wanted, and end with it."""
+
+    def __init__(self, folder):
+        self._folder, self._started, self._starting, self.asleep = folder, [], threading.Lock(), False
+
+    def place(self):
+        """The folder with their addresses; None where processes are to be started."""
+        if self.asleep:
+            return None
+        with self._starting:
+            if not self._started:
+                self._start()
+        return self._folder
+
+    def _start(self):
+        from paralign.run.process import MAIN, environment
+        from paralign.run.project import SideSettings
+
+        own = dict(os.environ)
+        variables = environment(SideSettings(Path("side.py"), Path()))
+        self.main = str(MAIN.parents[1] / "__main__.py")
+        for name, found in (("variables.json", variables), ("own.json", own)):
+            (self._folder / name).write_text(json.dumps(telling(found)))
+        for kind in (*FRAMEWORKS, COMMAND):
+            command = [sys.executable, "-u", __file__, kind, str(self._folder / kind), str(MAIN)]
+            env = own if kind == COMMAND else variables
+            with (self._folder / f"{kind}.log").open("wb") as log:
+                process = subprocess.Popen(
+                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, cwd=self._folder, env=env, start_new_session=True
+                )
+            self._started.append(process)
+        for process in self._started:
+            assert process.stdout.readline() == b"listening\n", process.args
+
+    def run(self, arguments, cwd, timeout):
+        """Run the command ``paralign``, as :func:`subprocess.run`."""
+        folder = self.place()
+        command = [sys.executable, "-m", "paralign", *arguments]
+        if folder is None or telling(os.environ) != json.loads((folder / "own.json").read_text()):
+            return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=timeout, check=False)
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors, Path(os.devnull).open("rb") as nothing:
+            pipes = [each.fileno() for each in (nothing, out, errors)]
+            options = {"cwd": cwd or Path.cwd(), "env": os.environ}
+            connection, pid = requested(str(folder / COMMAND), [self.main, *arguments], options, pipes)
+            process = Forked(connection, pid, None, None)
+            try:
+                process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                os.killpg(pid, signal.SIGKILL)
+                process.wait()
+                raise
+            texts = []
+            for each in (out, errors):
+                each.seek(0)
+                texts.append(each.read().decode())
+        return subprocess.CompletedProcess(command, process.returncode, *texts)
+
+    def close(self):
+        for process in self._started:
+            process.communicate()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

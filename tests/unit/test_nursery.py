@@ -1,0 +1,96 @@
+"""Workers and commands that tests fork from a process with imports (``tests/nursery.py``) are like those that are started."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from paralign.errors import WorkerFailed
+from paralign.run import process
+from paralign.run.launching import launch
+from paralign.run.process import Process
+from paralign.run.project import SideSettings
+from paralign.worker.protocol import Job
+
+#: tells of its process, in a file
+SIDE = """
+import json, os, sys
+
+def build_model():
+    main = sys.modules["__main__"]
+    open("told.json", "w").write(json.dumps({
+        "main": [main.__name__, main.__file__, main.__spec__ is None], "folder": os.getcwd(), "leads": os.getpgrp() == os.getpid(),
+        "path": sys.path, "variables": sorted(os.environ.items()), "reads": sys.stdin.read(), "argv": len(sys.argv),
+        "files": len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0,
+    }))
+    print("said")
+    BODY
+"""
+
+
+class Runs:
+    """Runs one side in a worker of its own."""
+
+    def __init__(self, folder):
+        self.folder, self.numbers = folder, itertools.count()
+
+    def __call__(self, body="return len", **env):
+        (self.folder / "side.py").write_text(SIDE.replace("BODY", body))
+        settings = SideSettings(self.folder / "side.py", self.folder, "numpy", env=env)
+        worker = Process("reference", settings, self.folder, self.folder, seed=1, timeout=60.0, ignore=[])
+        try:
+            worker.request(Job("weights", str(self.folder / f"capture{next(self.numbers)}")))
+        finally:
+            worker.close()
+        return type(worker._process).__name__, json.loads((self.folder / "told.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def nurseries(nursery):
+    with tempfile.TemporaryDirectory(prefix="nurseries-") as folder:
+        found = nursery.Nurseries(Path(folder))
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch, nursery, nurseries):
+    monkeypatch.setattr(process, "launch", nursery.Asking(nurseries.place, launch))
+    return Runs(tmp_path)
+
+
+def test_a_forked_worker_has_all_that_a_started_one_has(runs, monkeypatch):
+    kind, forked = runs()
+    monkeypatch.setattr(process, "launch", launch)
+    other_kind, started = runs()
+    assert (kind, other_kind) == ("Forked", "Popen")
+    assert forked == started
+
+
+def test_variables_that_imports_may_read_have_a_worker_started(runs, monkeypatch):
+    assert runs(OMP_NUM_THREADS="2")[0] == "Popen"
+    monkeypatch.setenv("LC_ALL", "C")
+    assert runs()[0] == "Popen"
+
+
+@pytest.mark.parametrize(
+    ("body", "failure"), [("os._exit(3)", "exited"), ("os.abort()", "crashed"), ("os.kill(os.getpid(), 9)", "killed"), ("sys.exit()", "SystemExit")]
+)  # fmt: skip
+def test_the_end_of_a_forked_worker_is_told(runs, body, failure):
+    with pytest.raises(WorkerFailed) as failed:
+        runs(body)
+    assert failed.value.type == failure
+
+
+def test_a_forked_command_is_like_a_started_one(nurseries, tmp_path):
+    forked = nurseries.run(["check", "nowhere"], tmp_path, 60)
+    nurseries.asleep = True
+    started = nurseries.run(["check", "nowhere"], tmp_path, 60)
+    nurseries.asleep = False
+    assert (forked.returncode, forked.stdout, forked.stderr) == (started.returncode, started.stdout, started.stderr)
+    assert forked.returncode == 2
+    assert "nowhere" in forked.stderr
