@@ -12,7 +12,9 @@ import os
 import sys
 import tracemalloc
 import types
+from collections import deque
 from functools import lru_cache, partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Set, Tuple
 
 import numpy as np
@@ -142,7 +144,7 @@ def _watched(session: Session, act: Callable[[], Any], steps: int) -> Tuple[Dict
     for number in range(steps):
         act()
         gc.collect()
-        tensors = _tensors(session)
+        tensors = _tensors(session, sizes)
         series["tensors"][number] = len(tensors)
         series["nodes"][number] = sum(_nodes(t) for t in tensors)
         del tensors
@@ -173,20 +175,26 @@ def _device(session: Session) -> int:
     return session.adapter.device_bytes() if isinstance(session.adapter, Metering) else 0
 
 
-def _tensors(session: Session) -> List[Any]:
+def _tensors(session: Session, sizes: Optional[Dict[int, Tuple[Any, int]]] = None) -> List[Any]:
     """The computed tensors that something holds (parameters are leaves).
 
-    Where the collector does not see them, the model's.
+    Paddle's are unknown to the collector: those in lists, dicts and sets that are new, or longer than in ``sizes``, and the model's.
     """
     known = session.adapter.is_tensor
     kinds: Dict[type, bool] = {}  # asked once a class: there are 100,000 objects
     found = {}
-    for each in gc.get_objects():
+
+    def look(each: Any) -> None:
         kind = type(each)
         if kind not in kinds:
             kinds[kind] = _is_tensor(each, known)
         if kinds[kind]:
             found[id(each)] = each
+
+    seen = gc.get_objects()
+    longer = [container for container, length in (sizes or {}).values() if len(container) > length]
+    for each in chain(seen, chain.from_iterable(map(_entries, chain(seen, longer)))):
+        look(each)
     for _, module in session.adapter.modules(session.model):
         held = list(getattr(module, "__dict__", {}).values())
         held += [v for each in held if isinstance(each, dict) for v in list(each.values())]  # where frameworks keep what is set
@@ -194,6 +202,17 @@ def _tensors(session: Session) -> List[Any]:
     for module in _own_modules():
         found.update({id(v): v for v in list(vars(module).values()) if _is_tensor(v, known)})
     return list(found.values())
+
+
+def _entries(container: Any) -> List[Any]:
+    """What a list, dict, set or deque holds; nothing of other objects."""
+    kind = type(container)
+    try:
+        if kind is dict:
+            return list(container.values())
+        return list(container) if kind in (list, set, deque) else []
+    except RuntimeError:  # another thread changes it meanwhile
+        return []
 
 
 def _is_tensor(value: Any, known: Callable[[Any], bool]) -> bool:
