@@ -95,8 +95,9 @@ class Selections:
         if numbers is None or held is None or held.numbers is None or self.is_other_choice(held) or not within(numbers, held.numbers):
             return False
         near = [array for size, arrays in self._whole.items() if size >= numbers.size / TWICE for array in arrays]
-        if any(within(numbers, array) and not within(held.numbers, array) for array in near):
-            return False
+        around = [array for array in near if within(held.numbers, array)]
+        if not around or any(within(numbers, array) and not within(held.numbers, array) for array in near):
+            return False  # the array itself is not the reference's; or these numbers are taken there too
         shared = [int(np.sum(_are_in(numbers, array))) for array in near if array.size <= TWICE * numbers.size]
         return any(numbers.size <= 2 * count < 2 * numbers.size for count in shared)
 
