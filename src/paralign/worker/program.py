@@ -42,10 +42,14 @@ def infer(session: Session, writer: CaptureWriter, options: Infer, values: Dict[
     What a part raised is under ``failed`` of the answer, by part (``predict``, ``export``): the other part is recorded all the same.
     Recorded: ``predict_N`` (N counts the paths); ``eager`` and ``exported``, both as seen by this side,
     and again in runs ``batch-<size>`` for batches of other sizes. Of moved weights ``predict_N`` in runs ``moved-<seed>``.
+    In float64 ``predict_N`` alone.
     """
     answer = Inferred(0, "no export(model, path)")
     if options.moved:
         _moved(session, writer, options, answer)
+        return answer
+    if options.double:
+        _doubled(session, writer, options, answer)
         return answer
     with session.untouched():
         session.adapter.train(session.model, "eval")
@@ -79,6 +83,22 @@ def _moved(session: Session, writer: CaptureWriter, options: Infer, answer: Infe
             session.seed()
             with session.passing():
                 answer.failed.update(_predictions(session, writer, options.paths, answer, run=f"moved-{seed}"))
+
+
+def _doubled(session: Session, writer: CaptureWriter, options: Infer, answer: Inferred) -> None:
+    """Record predictions of the model in float64.
+
+    A program that turns its inputs to float32 by itself may fail then.
+    """
+    with session.untouched() as state:
+        session.to_double()
+        try:
+            session.adapter.train(session.model, "eval")
+            session.seed()
+            with session.passing():
+                answer.failed.update(_predictions(session, writer, options.paths, answer))
+        finally:
+            session.restore(state)
 
 
 def _predictions(session: Session, writer: CaptureWriter, paths: List[str], answer: Inferred, run: str = "") -> Dict[str, PartFailed]:

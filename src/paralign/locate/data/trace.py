@@ -418,8 +418,8 @@ def _left_out(reference: Way, last: Step, target: tuple[Array, int | None]) -> G
     following = _after(reference, twin)
     if twin is None or not following or twin.number == target[1]:
         return None
-    missing = following[0]
-    return Guilty(missing, last, last, _lacking(missing, apart(target[0], last.value)), _named(last))
+    missing, error = following[0], apart(target[0], last.value)
+    return Guilty(missing, last, last, _lacking(missing, error), _named(last)) if error > 0.0 else None
 
 
 def _lacking(missing: Step, error: float) -> Finding:

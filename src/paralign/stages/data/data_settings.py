@@ -14,6 +14,9 @@ from paralign.worker.protocol import Data, DataSeen
 if TYPE_CHECKING:
     from paralign.capture import Capture
 
+#: samplers of the frameworks whose name tells what they do
+TELLING = frozenset({"", "sequential", "random", "random with replacement", "random subset", "weighted", "distributed"})
+
 #: settings that decide which samples a batch holds; the others are about speed and memory
 DECIDING = ("batch_size", "drop_last", "shuffle", "sampler")
 
@@ -159,11 +162,11 @@ def settings(result: StageResult, reference: Capture, candidate: Capture) -> Non
 
 
 def _own(one: str, other: str) -> bool:
-    """Whether a sampler is of a user's class, whose name tells nothing.
+    """Whether a sampler is of a user's class, a list or an array, whose name tells nothing.
 
     Its indices are compared.
     """
-    return any(kind[:1].isupper() or kind[:1] == "_" for kind in (one, other)) or {one, other} <= {"random", "random subset", "distributed"}
+    return not {one, other} <= TELLING or {one, other} <= {"random", "random subset", "distributed"}
 
 
 def _no_effect(result: StageResult, reference: Capture, candidate: Capture) -> bool:

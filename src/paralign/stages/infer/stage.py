@@ -15,7 +15,7 @@ from paralign.run.remedies import remedy
 from paralign.stages.common.judging import Method, conclude, paired, points_of, settle
 from paralign.stages.data.stage import first
 from paralign.stages.forward import stage as forward
-from paralign.stages.infer import programs, undecided, wrong_prediction
+from paralign.stages.infer import programs, rounded, undecided, wrong_prediction
 from paralign.worker.protocol import Infer, OperatorTimes, PartFailed
 from paralign.worker.protocol.wire import encode
 
@@ -94,6 +94,7 @@ def _functions(context: Context, result: StageResult, outputs: Noise | None, pat
     _raise_noise(result.pairs, outputs)
     settle(result.pairs, PROGRAM, context.settings.tolerance_of("infer"))
     undecided.excuse(context, result, reference, candidate)
+    rounded.excuse(context, result, reference, candidate)
     if broken:
         _tell_failures(result, broken, context)
 

@@ -44,11 +44,13 @@ class Infer(Task[Inferred], task="infer"):
     ``operators``: time its operators.
 
     With ``moved``, predictions alone, once for each of these seeds, with weights that rounding moves.
+    With ``double``, predictions alone, of the model in float64.
     """
 
     paths: List[str]
     operators: bool = False
     moved: List[int] = field(default_factory=list)
+    double: bool = False
 
 
 @dataclass

@@ -1,0 +1,103 @@
+"""Predictions that differ by rounding alone: in float64 they agree.
+
+A difference of neighbours, a quotient of small numbers enlarge the rounding of the outputs that they are made of.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from paralign.errors import WorkerFailed
+from paralign.model import Noise, Pair
+from paralign.stages.common.judging import Method, settle
+from paralign.worker.protocol import Infer
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture
+    from paralign.context import Context
+    from paralign.model import Record, StageResult
+
+#: relative L2 distance of two predictions in float64 up to which they agree: rounding of float64, enlarged as much as that of float32
+AGREE = 1e-9
+
+#: relative L2 distance beyond which rounding is no explanation
+FAR = 1e-2
+
+#: what the reference's own distance from float64 explains, ten times over
+OWN = Method("native", "", "", (), 10.0)
+
+
+def excuse(context: Context, result: StageResult, reference: Capture, candidate: Capture) -> None:
+    """Judge floating predictions by the reference's own rounding, where both agree in float64.
+
+    Args:
+        context: the check.
+        result: its pairs are judged.
+        reference: the predictions of the reference.
+        candidate: those of the candidate.
+    """
+    wrong = [pair for pair in result.pairs if pair.wrong and _is_near(pair)]
+    if not wrong:
+        return
+    paths = list(dict.fromkeys(str(pair.reference.attrs["path"]) for pair in wrong if pair.reference is not None))
+    order = Infer(paths, double=True)
+    try:
+        exact = context.reference.record("infer float64", order, {}), context.candidate.record("infer float64", order, {})
+    except WorkerFailed:
+        return
+    if any(Infer.answer(capture).failed for capture in exact):
+        return
+    for pair in wrong:
+        own = _own_distance(pair, paths, (reference, candidate), exact)
+        if own is None:
+            continue
+        pair.noise = Noise(own, "the reference's own distance from float64")
+        settle([pair], OWN, context.settings.tolerance_of("infer"))
+        if not pair.wrong:
+            pair.notes.append("in float64 both sides' predictions agree")
+            result.notes.append(
+                f"{pair.key}: {pair.error or 0.0:.2g} apart, where rounding moves the reference's by {own:.2g}; in float64 they agree"
+            )
+
+
+def _is_near(pair: Pair) -> bool:
+    first, second = pair.reference, pair.candidate
+    if first is None or second is None or first.location is None or second.location is None or "path" not in first.attrs:
+        return False
+    return first.shape == second.shape and "float" in first.dtype and pair.error is not None and pair.error <= FAR
+
+
+def _own_distance(pair: Pair, paths: list[str], native: tuple[Capture, Capture], exact: tuple[Capture, Capture]) -> float | None:
+    """How far the reference's prediction is from its own in float64.
+
+    None where the sides do not agree there, or one did not compute in it.
+    """
+    if pair.reference is None or pair.candidate is None:
+        return None
+    name = f"predict_{paths.index(str(pair.reference.attrs['path']))}"
+    held = [_found(capture, name, record) for capture, record in zip(exact, (pair.reference, pair.candidate), strict=True)]
+    if held[0] is None or held[1] is None:
+        return None
+    if _distance(held[0], held[1]) > AGREE:
+        return None
+    return _distance(native[0].value(pair.reference).array, held[0])
+
+
+def _found(capture: Capture, name: str, wanted: Record) -> np.ndarray | None:
+    """A prediction in float64, of the same shape as the native one."""
+    for record in capture.select(name=name, leaf=wanted.leaf):
+        if record.location is not None and record.shape == wanted.shape and record.dtype == "float64":
+            return capture.value(record).array
+    return None
+
+
+def _distance(one: np.ndarray, other: np.ndarray) -> float:
+    """The L2 distance of two arrays, relative to the second.
+
+    Infinite where they are not finite.
+    """
+    apart = float(np.linalg.norm(np.asarray(one, np.float64) - other))
+    size = float(np.linalg.norm(other))
+    return apart / size if np.isfinite(apart) and size else (0.0 if apart == 0.0 else float("inf"))
