@@ -110,7 +110,7 @@ def test_a_mask_of_a_picture_that_is_flipped_is_told():
 
 
 def test_pictures_are_not_counted_from_another_number():
-    assert explain(None, np.round(PICTURE), np.round(PICTURE) - 128).fix == "subtract -128, or leave out what adds it"
+    assert explain(None, np.round(PICTURE), np.round(PICTURE) - 128).fix == "add 128, or leave out what subtracts it"
 
 
 def test_labels_that_differ_by_one_are_not_called_rounded():
@@ -121,7 +121,7 @@ def test_labels_that_differ_by_one_are_not_called_rounded():
 def test_numbers_of_classes_that_are_one_off_are_counted_from_another_number():
     found = explain(None, np.arange(20), np.arange(20) - 1)
     assert (found.rule, found.fix) == ("data/shift", "count from the same number on both sides")
-    assert explain(None, np.arange(20) / 7, np.arange(20) / 7 - 1).fix == "subtract -1, or leave out what adds it"
+    assert explain(None, np.arange(20) / 7, np.arange(20) / 7 - 1).fix == "add 1, or leave out what subtracts it"
 
 
 @pytest.mark.parametrize(("ddof", "first", "second"), [(1, "n - 1", "n"), (0, "n", "n - 1")])

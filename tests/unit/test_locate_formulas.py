@@ -270,7 +270,7 @@ def test_what_is_left_out_is_told_at_its_line():
     twice = notes.do("sqrt", [size], np.sqrt(np.abs(X)))
     value = notes.do("mean", [twice], np.sqrt(np.abs(X)).mean())
     (repair,) = notes_repairs(notes, value, np.abs(X).mean())
-    assert (repair.line, repair.cost, repair.what) == ("port.py:2", LESS, "no sqrt")
+    assert (repair.line, repair.cost, repair.what) == ("port.py:2", LESS, "the step sqrt left out")
 
 
 def test_a_value_that_is_not_joined_is_found_beside():

@@ -29,6 +29,7 @@ from paralign.model import (
     Record,
     StageResult,
     Stats,
+    TracedValue,
 )
 from paralign.report.junit import junit
 from paralign.report.markdown import markdown
@@ -76,15 +77,39 @@ def test_the_sentence_of_a_stage_is_its_cause_or_its_line(result, tmp_path):
     report = told(result.to_dict(), root=tmp_path)
     sentences = {stage.name: stage.sentence for stage in report.stages}
     assert sentences["weights"] == ""
-    line = "candidate.py:12: line_12 = 12 (reference: reference.py:12)"
-    assert (
-        sentences["forward"] == f"candidate (conv2d): right inputs, another result at {line}; exclusive=True here, False in the reference"
+    assert sentences["forward"] == (
+        "candidate (conv2d): right inputs, another result; exclusive=True here, False in the reference"
+        " (candidate.py:12: line_12 = 12; reference: reference.py:12)"
     )
     assert sentences["backward"] == "decay 0.1; set 0.01"
     assert sentences["metric"] == "too few"
     assert sentences["loss"] == "nothing was compared"
     assert sentences["infer"].startswith("the candidate failed: KeyError: <img")
     assert report.headline == f"infer: {sentences['infer']}"
+
+
+def test_a_value_is_told_with_the_references_and_the_line_that_it_comes_from(result, tmp_path):
+    value = TracedValue(1e-5, 0.001, f"{tmp_path}/reference.py:3", "line_3 = 3")
+    result.stages[1].divergence.value = value
+    (fault,) = told(result.to_dict(), root=tmp_path).stages[1].faults
+    assert (fault.value.candidate, fault.value.reference) == (1e-5, 0.001)
+    assert (fault.reference.shown, fault.reference.line, fault.reference.code) == ("reference.py", 3, "line_3 = 3")
+    assert "; 1e-05 here, 0.001 in the reference (" in told(result.to_dict(), root=tmp_path).stages[1].sentence
+
+
+def test_values_that_are_not_finite_are_read_again(result):
+    result.stages[1].divergence.value = TracedValue(float("inf"), 1.0)
+    assert "; inf here, 1 in the reference" in told(result.to_dict()).stages[1].sentence
+
+
+def test_a_place_stands_behind_a_cause_and_behind_a_value_that_differs(result, tmp_path):
+    found = result.stages[1].divergence
+    found.what, found.notes = "", ["the value comes from here"]
+    place = "candidate.py:12: line_12 = 12; reference: reference.py:12"
+    sentence = told(result.to_dict(), root=tmp_path).stages[1].sentence
+    assert sentence == f"output differs by 0.5; the value comes from here ({place})"
+    result.stages[1].findings = [Finding("data/order", "in another order", "sort them")]
+    assert told(result.to_dict(), root=tmp_path).stages[1].sentence == f"perhaps in another order; sort them ({place})"
 
 
 def test_junit_counts_every_verdict_and_only_aligned_passes(result):

@@ -174,10 +174,55 @@ def test_verbose_shows_everything():
         assert each not in "\n".join(shown(diverged(warnings=["a warning"], notes=["a note"])))
 
 
-@pytest.mark.parametrize("verdict", [ALIGNED, UNDERPOWERED, NOT_TESTED])
-def test_where_nothing_diverges_all_is_shown(verdict):
-    stage = StageResult("forward", verdict, warnings=["a warning"], notes=["a note"])
+@pytest.mark.parametrize("verdict", [UNDERPOWERED, NOT_TESTED, ERROR])
+def test_what_could_not_be_judged_is_shown_whole(verdict):
+    failure = {"side": "candidate", "type": "ValueError", "message": "no such file", "frames": []} if verdict == ERROR else None
+    stage = StageResult("forward", verdict, warnings=["a warning"], notes=["a note"], failure=failure)
     assert shown(stage) == shown(stage, verbose=True)
+
+
+def test_notes_and_tables_of_aligned_stages_are_folded_and_counted():
+    aligned = StageResult(
+        "forward", ALIGNED, warnings=["a warning"], notes=["a note", "another"], tables=[Listing("rates", ["a"], [["1"]])]
+    )
+    lines = below(aligned)
+    assert lines == ["forward aligned", "  warning: a warning", "-v shows 2 notes, 1 tables of aligned stages; report.json has all"]
+    whole = "\n".join(shown(aligned, verbose=True))
+    assert all(each in whole for each in ("a warning", "a note", "another", "rates")), whole
+    assert not below(StageResult("forward", ALIGNED))
+
+
+def test_the_first_value_that_differs_is_told_from_the_one_that_differs_most():
+    first, second = pair("a", error=0.1), pair("b", error=0.9)
+    lines = below(StageResult("data", DIVERGED, pairs=[first, second]))
+    assert lines[0] == "data diverged: a differs, and 1 more values (most: b)"
+    assert below(StageResult("data", DIVERGED, pairs=[second, first]))[0] == "data diverged: b differs, and 1 more values"
+
+
+def test_both_values_of_a_fault_that_is_no_operations_are_told():
+    found = Divergence(Point("batch_0"), Point("batch_0", "", "port.py:7", "mean(x)"), value=TracedValue(1.00244149773, 1.31088503550))
+    stage = StageResult("metric", DIVERGED, pairs=[pair("batch_0.calibration")], divergence=found, divergences=[found])
+    assert below(stage)[0] == "metric diverged: batch_0.calibration differs; 1.00244 here, 1.31089 in the reference"
+
+
+def test_values_are_told_with_the_digits_that_part_them():
+    assert below(diverged(found=fault(value=TracedValue(0.1234567891, 0.1234567892))))[0].endswith(
+        "0.1234567891 here, 0.1234567892 in the reference"
+    )
+
+
+@pytest.mark.parametrize(("proven", "word"), [(True, "proven: "), (False, "tried on what differs first: ")])
+def test_a_suspected_cause_is_not_called_proven(proven, word):
+    cause = Finding("data/extra", "c", "f", proven, 0.9, 0.0)
+    lines = below(diverged("data", findings=[cause]))
+    assert [line for line in lines if "the error goes from" in line] == [f"  {word}with this changed the error goes from 0.9 to 0"]
+
+
+def test_the_steps_of_a_region_are_named():
+    found = fault("region", region=["layers.py:67", "layers.py:68", "layers.py:70"])
+    assert below(diverged(found=found))[0] == (
+        "forward diverged: right inputs, another result, by other steps than the reference's; steps: layers.py:67-68, 70"
+    )
 
 
 def test_a_side_that_fails_beside_what_diverges_keeps_its_message_and_its_log():

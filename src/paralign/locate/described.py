@@ -42,6 +42,9 @@ COMMON = frozenset({0.0, 1.0, -1.0})
 #: matches that are shown before a divergence
 CHAIN = 5
 
+#: lines of the steps of a region that a report keeps: more than a screen of code is no place to look at
+STEPS = 20
+
 
 def gradient_divergence(fault: GradientFault, judgement: Judgement) -> Divergence:
     """A fault of a gradient as it is reported."""
@@ -136,6 +139,7 @@ def divergence(guilt: Guilt, watched: Watched | None = None) -> Divergence:
         repeats=len(guilt.repeats),
         chain=chain,
         notes=notes,
+        region=_region(guilt)[:STEPS] if fault.kind == Kind.REGION else [],
         hidden=guilt.hidden,
         value=blame_in_words.value_of(traced) if traced is not None else None,
         axis=other_axis.of_operations(judgement, fault.operation, fault.other),
@@ -214,6 +218,11 @@ def _related(guilt: Guilt) -> str:
     return guilt.relation
 
 
+def _region(guilt: Guilt) -> list[str]:
+    """The lines of the steps of which a wrong value is made, in the order in which they ran."""
+    return list(dict.fromkeys(o.source for o in guilt.trial.region if o.source))
+
+
 def _notes(guilt: Guilt, what: Kind, other: Operation | None) -> list[str]:
     said = {
         Kind.DIFFERENT: "right inputs, another result",
@@ -226,7 +235,7 @@ def _notes(guilt: Guilt, what: Kind, other: Operation | None) -> list[str]:
     }[what]
     notes = [said] if said else []
     if what == Kind.REGION:
-        region = list(dict.fromkeys(o.source for o in guilt.trial.region if o.source))
+        region = _region(guilt)
         notes[-1] += ": " + ", ".join(region[:CHAIN]) + (f" and {len(region) - CHAIN} more" if len(region) > CHAIN else "")
     related = _related(guilt)
     notes += [related] if related else []

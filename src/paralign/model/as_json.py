@@ -66,6 +66,8 @@ def divergence_to_dict(divergence: Divergence) -> Dict[str, Any]:
         "noise": divergence.noise,
         "repeats": divergence.repeats,
         "relation": divergence.relation,
+        "region": divergence.region,
+        "value": plain(asdict(divergence.value)) if divergence.value else None,
         "chain": divergence.chain,
         "notes": notes,
     }

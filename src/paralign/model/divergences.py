@@ -72,7 +72,8 @@ class Divergence:
     ``repeats`` counts further places of the same fault; ``chain`` names what matched before it, the nearest last. ``hidden`` says that
     what follows hardly uses the result, so that no run can confirm it. ``value`` is what is wrong at the line, where that is known;
     ``axis`` the axis along which the operation goes, where the reference's goes along another one; ``relation`` the change that makes
-    the result the reference's, or how it comes from it.
+    the result the reference's, or how it comes from it. ``region`` are the lines of the steps of which the wrong result is made, where
+    the sides take different ones.
     """
 
     reference: Optional[Point]
@@ -95,6 +96,7 @@ class Divergence:
     value: Optional[TracedValue] = None
     axis: Optional[OtherAxis] = None
     relation: str = ""
+    region: List[str] = field(default_factory=list)
 
 
 @dataclass

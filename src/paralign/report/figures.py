@@ -181,6 +181,9 @@ def _starts(stage: StageResult, captures: Captures) -> list[dict[str, Any]]:
 
 
 def _size(pair: Pair) -> float:
+    """How bad a pair is, in the order of the page's table: one that differs without a noise to divide by is worse than all."""
+    if pair.ratio is None and pair.verdict == DIVERGED:
+        return math.inf
     figure = pair.ratio if pair.ratio is not None else pair.error
     return -1.0 if figure is None or math.isnan(figure) else figure
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from paralign.capture.bounds import open_regular
 from paralign.errors import UsageError, one_line, shortened
-from paralign.model import ALIGNED
+from paralign.model import ALIGNED, argument_differences
 from paralign.registry import BY_NAME
 from paralign.report import figures as drawn
 from paralign.report.artifacts import replace
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from paralign.capture import Capture
     from paralign.model import CheckResult
-    from paralign.report.told import Fault, Place, StageTold, Told
+    from paralign.report.told import Fault, PairRow, Place, StageTold, Told
 
 #: the page beside report.json
 PAGE = "report.html"
@@ -170,6 +170,11 @@ def _differing(fault: Fault) -> list[tuple[str, str]]:
     if fault.reference is None or fault.candidate is None:
         return []
     sides = {"reference": fault.reference.arguments, "candidate": fault.candidate.arguments}
+    known_names = argument_differences(*sides.values())
+    if known_names:  # of one meaning under two names: the others are each framework's own
+        own = ", ".join(f"{name}={value}" for name, value, _ in known_names)
+        due = ", ".join(f"{name}={value}" for name, _, value in known_names)
+        return [("reference", shortened(one_line(due))), ("candidate", shortened(one_line(own)))]
     first, second = sides.values()
     alike = {key for key in first if key in second and first[key] == second[key]}
     differing = [key for key in {**first, **second} if key not in alike]
@@ -212,7 +217,7 @@ def _table(stage: StageTold) -> dict[str, Any]:
 
     It is deflated where there are many.
     """
-    rows = sorted(stage.pairs, key=lambda pair: (pair.verdict == ALIGNED, not pair.judged, -_size(pair.ratio)))
+    rows = sorted(stage.pairs, key=lambda pair: (pair.verdict == ALIGNED, not pair.judged, -_size(pair)))
     data = [
         [p.key, p.verdict, p.judged, figure(p.error), figure(p.noise), figure(p.ratio), _bar(p.ratio), p.shape, p.dtype, p.how, p.notes]
         for p in rows
@@ -227,8 +232,11 @@ def _lookup(stages: tuple[StageTold, ...], name: str) -> StageTold:
     return next(stage for stage in stages if stage.name == name)
 
 
-def _size(ratio: float | None) -> float:
-    return -1.0 if ratio is None or math.isnan(ratio) else ratio
+def _size(pair: PairRow) -> float:
+    """How bad a pair is beside others of its verdict: one that differs without a noise to divide by is worse than all."""
+    if pair.ratio is None or math.isnan(pair.ratio):
+        return -1.0 if pair.verdict == ALIGNED else math.inf
+    return pair.ratio
 
 
 def _bar(ratio: float | None) -> int:

@@ -14,7 +14,7 @@ from rich.text import Text
 from paralign.errors import one_line
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED
 from paralign.report import language, text
-from paralign.report.fault_sentences import SENTENCES, operation, parted
+from paralign.report.fault_sentences import SENTENCES, difference, operation, steps, valued
 from paralign.report.findings import changed_lines, words
 from paralign.report.language import say
 from paralign.report.text import STYLE, conclusion, figure, measured, pair_line, relative, shortened, table
@@ -54,7 +54,7 @@ class Block:
 
 
 def render(result: CheckResult, root: Path | None = None, *, verbose: bool = False, saved: bool = True) -> RenderableType:
-    """A result for the terminal: in short where something diverges, unless all is asked for.
+    """A result for the terminal: in short, unless all is asked for.
 
     Args:
         result: of a check, or a comparison.
@@ -63,7 +63,7 @@ def render(result: CheckResult, root: Path | None = None, *, verbose: bool = Fal
         saved: whether ``report.json`` was written; what was only printed is had whole by ``--json``.
     """
     if verbose or not any(stage.verdict == DIVERGED for stage in result.stages):
-        return text.render(result, root)
+        return text.render(result, root, folded=not verbose)
     head = [Text(say(line), style="dim") for line in result.preflight]
     return Group(*head, table(result), *(relative(line, root) for line in _lines(result, saved=saved)), conclusion(result))
 
@@ -185,7 +185,7 @@ def _diverged(stage: StageResult) -> list[Text]:
 def _remark(stage: StageResult, found: Finding | None) -> str:
     """What else is known without a cause: a point's note, else the first warning or note."""
     fault = stage.divergence
-    if found is not None or (fault is not None and (fault.repeats or fault.value is not None)):
+    if found is not None or (fault is not None and (fault.repeats or valued(fault.value))):
         return ""
     if fault is not None and fault.what:
         further = [note for note in fault.notes[1:2] if note != fault.relation]  # which the sentence has
@@ -214,9 +214,17 @@ def _sentence(stage: StageResult, found: Finding | None) -> str:
     wrong = _wrong(stage)
     if not wrong:
         return say(next(iter((*stage.warnings, *stage.notes)), "it differs"))
-    more = say(", and {count} more values", count=len(wrong) - 1) if len(wrong) > 1 else ""
     note = f" ({say(wrong[0].notes[0])})" if wrong[0].notes else ""
-    return say("{key} differs", key=wrong[0].key) + note + more
+    return say("{key} differs", key=wrong[0].key) + note + _more(stage, wrong) + valued(None if fault is None else fault.value)
+
+
+def _more(stage: StageResult, wrong: list[Pair]) -> str:
+    """How many values differ beside the first, and which of them most."""
+    if len(wrong) == 1:
+        return ""
+    said = say(", and {count} more values", count=len(wrong) - 1)
+    worst = stage.worst
+    return said if worst is None or worst is wrong[0] else said + say(" (most: {key})", key=one_line(worst.key))
 
 
 def _wrong(stage: StageResult) -> list[Pair]:
@@ -232,15 +240,8 @@ def _of_kind(fault: Divergence) -> str:
     else:
         step = _operation(fault.reference) if fault.reference is not None else say("something")
         said = say(template, op=_operation(first), step=step)
-    told = fault.value is not None and fault.value.reference is not None
-    differing = parted(fault.what, *(None if point is None else point.arguments for point in (fault.reference, fault.candidate)))
-    if not told and differing:
-        said += differing
-    elif not told and fault.relation:
-        said += say("; {more}", more=say(fault.relation))
-    if fault.value is not None and fault.value.reference is not None:
-        said += say("; {own} here, {due} in the reference", own=repr(fault.value.candidate), due=repr(fault.value.reference))
-    return said
+    due, own = (None if point is None else point.arguments for point in (fault.reference, fault.candidate))
+    return said + difference(fault.what, fault.value, (due, own), say(fault.relation) if fault.relation else "") + steps(fault.region)
 
 
 def _operation(point: Point | None) -> str:
@@ -287,6 +288,8 @@ def _evidence(stage: StageResult, found: Finding | None) -> str:
         if found.together:
             both = "proven together with the edit at {places}: with both the error goes from {before} to {after}"
             return say(both, places=", ".join(map(one_line, found.together)), before=before, after=after)
+        if not found.proven:
+            return say("tried on what differs first: with this changed the error goes from {before} to {after}", before=before, after=after)
         return say("proven: with this changed the error goes from {before} to {after}", before=before, after=after)
     if stage.divergence is not None and stage.divergence.what and stage.divergence.error is not None:
         return measured(stage.divergence)

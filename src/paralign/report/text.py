@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,12 +76,13 @@ def place(path: Path) -> str:
     return str(whole.relative_to(here)) if whole.is_relative_to(here) else str(whole)
 
 
-def render(result: CheckResult, root: Path | None = None) -> RenderableType:
+def render(result: CheckResult, root: Path | None = None, *, folded: bool = False) -> RenderableType:
     """Preflight, a line a stage, what diverged and where, warnings, failures, verdict.
 
     Args:
         result: of a check, or a comparison.
         root: the project's folder, from which paths are shown; None shows them whole.
+        folded: leave out notes and tables of aligned stages, and count them.
     """
     parts: list[RenderableType] = [Text(say(line), style="dim") for line in result.preflight]
     parts.append(table(result))
@@ -99,12 +101,28 @@ def render(result: CheckResult, root: Path | None = None) -> RenderableType:
             parts.append(Text(told_gone, "dim"))
             continue
         again = stage.failure is not None and stage.failure in told
-        shown = details(stage, root, weights_told=weights)
+        shown = details(without_remarks(stage) if folded else stage, root, weights_told=weights)
         same = say("{stage} {verdict}: the same failure", stage=language.stage(stage.name), verdict=say(stage.verdict))
         parts += [Text(same, "dim")] if again else shown
         told.append(stage.failure)
         weights = weights or "weights" in stage.follows
+    left_out = _folded(result) if folded else ""
+    if left_out:
+        parts.append(Text(left_out, "dim"))
     return Group(*parts, conclusion(result))
+
+
+def without_remarks(stage: StageResult) -> StageResult:
+    """An aligned stage without its notes and tables; another as it is."""
+    return replace(stage, notes=[], tables=[]) if stage.verdict == ALIGNED else stage
+
+
+def _folded(result: CheckResult) -> str:
+    """How much an aligned check says behind ``-v``; '' where that is nothing."""
+    aligned = [stage for stage in result.stages if stage.verdict == ALIGNED]
+    counts = {"notes": sum(len(stage.notes) for stage in aligned), "tables": sum(len(stage.tables) for stage in aligned)}
+    told = ", ".join(f"{count} {say(what)}" for what, count in counts.items() if count)
+    return say("-v shows {what} of aligned stages; report.json has all", what=told) if told else ""
 
 
 def conclusion(result: CheckResult) -> Text:

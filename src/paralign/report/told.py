@@ -6,13 +6,13 @@ Of each stage a sentence, the two lines of code, the evidence.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from paralign.capture.bounds import Limit, near, open_regular
 from paralign.errors import CaptureFormatError, UsageError, one_line, shortened
-from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, SCHEMA, UNDERPOWERED, Coverage, Finding, SourceLine
-from paralign.report.fault_sentences import SENTENCES, operation, parted
+from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, SCHEMA, UNDERPOWERED, Coverage, Finding, SourceLine, TracedValue
+from paralign.report.fault_sentences import SENTENCES, difference, operation, steps, valued
 from paralign.report.findings import changed_lines, words
 from paralign.report.language import say, speaking
 from paralign.report.text import figure, looked_at, message
@@ -51,7 +51,11 @@ class Place:
 
 @dataclass(frozen=True)
 class Fault:
-    """A guilty point: its places on both sides, whether confirmed, and the evidence."""
+    """A guilty point: its places on both sides, whether confirmed, and the evidence.
+
+    ``value`` is what is wrong at the line, where that is known: ``reference`` is then the line that it comes from. ``region`` are the
+    lines of the steps at fault, from the project's folder.
+    """
 
     reference: Place | None
     candidate: Place | None
@@ -61,6 +65,8 @@ class Fault:
     rule: str
     notes: tuple[str, ...] = ()
     relation: str = ""
+    value: TracedValue | None = None
+    region: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -275,7 +281,33 @@ def _fault(fault: dict[str, Any], prefix: str) -> Fault:
     notes = tuple(note.replace(prefix, "") if prefix else note for note in _sentences(fault, "notes"))
     kind, rule = (_line(fault.get(key, "")) for key in ("what", "rule"))
     relation = say(_line(str(fault.get("relation") or "")))
-    return Fault(first, second, bool(fault.get("confirmed")), _evidence(fault), kind, rule, notes, relation)
+    region = tuple(_line(text).removeprefix(prefix) for text in fault.get("region") or ())
+    value = _value(fault.get("value"))
+    if value is not None and value.source:
+        first = _from(value, first, prefix)
+    return Fault(first, second, bool(fault.get("confirmed")), _evidence(fault), kind, rule, notes, relation, value, region)
+
+
+def _value(known: dict[str, Any] | None) -> TracedValue | None:
+    if known is None:
+        return None
+    source, code = (None if known.get(part) is None else _line(known[part]) for part in ("source", "code"))
+    own, due = (_plain(known.get(side)) for side in ("candidate", "reference"))
+    return TracedValue(own, due, source, code)
+
+
+def _plain(value: Any) -> Any:
+    """A value as it was before JSON, which has words for infinities and NaN."""
+    return number(value) if value in ("inf", "-inf", "nan") else value
+
+
+def _from(value: TracedValue, point: Place | None, prefix: str) -> Place:
+    """The reference's line that a value comes from, in the place of the operation that takes it."""
+    line = SourceLine.of(str(value.source))
+    known = point or Place("reference", "", "", 0, "", "", "")
+    if line is None:
+        return known
+    return replace(known, file=line.file, shown=line.file.removeprefix(prefix), line=line.line, code=value.code or "")
 
 
 def _place(side: str, point: dict[str, Any], prefix: str) -> Place:
@@ -343,12 +375,14 @@ def _sentence(stage: StageTold) -> str:
 def _difference(stage: StageTold) -> str:
     """The proven cause, else the first line at fault, else the first differing value."""
     proven = next((cause for cause in stage.causes if cause.proven), None)
+    first = stage.faults[0] if stage.faults else None
+    places = "" if first is None or first.candidate is None or not first.candidate.file else _places(first.candidate, first.reference)
     if proven is not None:
-        return f"{proven.cause}; {proven.fix}"
-    if stage.faults and stage.faults[0].kind:
-        return _of_fault(stage.faults[0])
+        return f"{proven.cause}; {proven.fix}{places}"
+    if first is not None and first.kind:
+        return _of_fault(first)
     if stage.causes:
-        return say("perhaps {cause}; {fix}", cause=stage.causes[0].cause, fix=stage.causes[0].fix)
+        return say("perhaps {cause}; {fix}", cause=stage.causes[0].cause, fix=stage.causes[0].fix) + places
     return _of_pairs(stage)
 
 
@@ -357,10 +391,16 @@ def _of_fault(fault: Fault) -> str:
         return say("what the reference does at {place} has no counterpart in the candidate", place=where(fault.reference))
     if fault.candidate is None:
         return say("a point without a counterpart")
-    code = f": {fault.candidate.code}" if fault.candidate.code else ""
-    against = say(" (reference: {place})", place=where(fault.reference)) if fault.reference is not None else ""
     doubt = "" if fault.confirmed else say(", not confirmed")
-    return say("{what} at {place}", what=_said(fault), place=where(fault.candidate)) + f"{code}{against}{doubt}{_how(fault)}"
+    return _said(fault) + _how(fault) + _places(fault.candidate, fault.reference) + doubt
+
+
+def _places(candidate: Place, reference: Place | None) -> str:
+    """Where both sides are to be looked at, and the candidate's code, behind a sentence."""
+    code = f": {candidate.code}" if candidate.code else ""
+    if reference is None or not reference.file:
+        return f" ({where(candidate)}{code})"
+    return say(" ({place}; reference: {due})", place=where(candidate) + code, due=where(reference))
 
 
 def _said(fault: Fault) -> str:
@@ -374,21 +414,24 @@ def _said(fault: Fault) -> str:
 
 def _how(fault: Fault) -> str:
     """What differs in arguments at a guilty point, else how its result came about."""
-    differing = parted(fault.kind, *(None if place is None else place.arguments for place in (fault.reference, fault.candidate)))
-    return differing or (say("; {more}", more=fault.relation) if fault.relation else "")
+    due, own = (None if place is None else place.arguments for place in (fault.reference, fault.candidate))
+    return difference(fault.kind, fault.value, (due, own), fault.relation) + steps(fault.region)
 
 
 def _of_pairs(stage: StageTold) -> str:
+    """The first value that differs, the line that it comes from, and what is known of that line."""
     wrong = [pair for pair in stage.pairs if pair.judged and pair.verdict == DIVERGED]
-    place = next((fault.candidate for fault in stage.faults if fault.candidate is not None and fault.candidate.file), None)
-    at = f" ({where(place)}: {place.code})" if place is not None else ""
-    told = next((note for fault in stage.faults for note in fault.notes), "")
-    if told:
-        return told
+    fault = next((fault for fault in stage.faults if fault.candidate is not None and fault.candidate.file), None)
+    note = next((note for each in stage.faults for note in each.notes), "")
     if not wrong:
-        return say("it differs") + at
-    more = say(", and {count} more", count=len(wrong) - 1) if len(wrong) > 1 else ""
-    return say("{key} differs by {error}", key=wrong[0].key, error=figure(wrong[0].error)) + more + at
+        said = note or say("it differs")
+    else:
+        more = say(", and {count} more", count=len(wrong) - 1) if len(wrong) > 1 else ""
+        said = say("{key} differs by {error}", key=wrong[0].key, error=figure(wrong[0].error)) + more
+    if fault is None or fault.candidate is None:
+        return said if said == note or not note else f"{said}: {note}"
+    told = valued(fault.value) or (say("; {more}", more=note) if note and said != note else "")
+    return said + told + _places(fault.candidate, fault.reference)
 
 
 def where(place: Place) -> str:

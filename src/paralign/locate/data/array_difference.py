@@ -254,8 +254,8 @@ def _affine(given: Array | None, reference: Array, candidate: Array) -> Iterator
     if abs(factor - 1) <= EQUAL:
         is_picture = reference.size >= PATCH * PATCH and reference.ndim >= 2  # noqa: PLR2004 - height and width
         whole = not is_picture and abs(offset) <= COUNTED and all(np.array_equal(a, np.round(a)) for a in (reference, candidate))
-        fix = "count from the same number on both sides" if whole else f"subtract {offset:.6g}, or leave out what adds it"
-        yield "shift", f"the candidate's values are the reference's plus {offset:.6g}", fix, error
+        said, undo = _shifted(offset)
+        yield "shift", said, "count from the same number on both sides" if whole else undo, error
     elif abs(offset) <= EQUAL * size:
         known = " (a division by 255 is missing or is done twice)" if any(abs(factor / k - 1) < 1e-4 for k in (255, 1 / 255)) else ""  # noqa: PLR2004 - rounding
         yield "scale", f"the candidate's values are the reference's times {factor:.6g}{known}", _scaling(factor), error
@@ -266,6 +266,14 @@ def _affine(given: Array | None, reference: Array, candidate: Array) -> Iterator
             "check the range of values before it",
             error,
         )
+
+
+def _shifted(offset: float) -> tuple[str, str]:
+    """How values are shifted, and what undoes it."""
+    amount = f"{abs(offset):.6g}"
+    if offset > 0:
+        return f"the candidate's values are the reference's plus {amount}", f"subtract {amount}, or leave out what adds it"
+    return f"the candidate's values are the reference's minus {amount}", f"add {amount}, or leave out what subtracts it"
 
 
 #: how far numbers of classes or words are apart that are counted from another number: special ones come first

@@ -164,7 +164,9 @@ def _token_offset(pairs: Pairs) -> tuple[str, str, str] | None:
     told = f", but for {_numbers(kept)}" if kept else ""
     return (
         "token-offset",
-        f"the candidate's numbers are the reference's plus {step:g}{told}",
+        f"the candidate's numbers are the reference's plus {step:g}{told}"
+        if step > 0
+        else f"the candidate's numbers are the reference's minus {-step:g}{told}",
         "count from the same number on both sides",
     )
 

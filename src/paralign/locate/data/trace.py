@@ -285,8 +285,10 @@ def _counterpart(
     twin = None if given is None or given.twin is None else reference.steps[given.twin]
     before = None if twin is None else twin.value
     if given is not None and given.telling and same(target[0], given.value):
-        said = "the reference is done here: the candidate changes what is already right"
-        finding = Finding("data/extra", said, "leave this step out", True, apart(target[0], step.value), 0.0)
+        said = "what goes in here is the reference's result already: this step changes it"
+        finding = Finding(
+            "data/extra", said, "leave this step out, or do it on the reference's condition alone", True, apart(target[0], step.value), 0.0
+        )
         return Guilty(twin, step, given, finding, _named(given))
     skipped = _skipped(reference, step, given, twin)
     if skipped is not None:

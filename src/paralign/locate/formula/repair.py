@@ -62,7 +62,10 @@ _FACTORS = (-1.0, 0.5, 2.0, 0.1, 10.0)
 _JOINED = ("add", "subtract", "multiply", "divide")
 
 #: what is said of a number that is joined with a value
-_JOINED_NUMBER = {"add": "plus {:g}", "subtract": "minus {:g}", "multiply": "times {:g}", "divide": "divided by {:g}"}
+_FIRST = {"add": "plus {} first", "subtract": "minus {} first", "multiply": "times {} first", "divide": "divided by {} first"}
+
+#: the same, of what an operation makes
+_AFTER = {"add": "plus {} after {}", "subtract": "minus {} after {}", "multiply": "times {} after {}", "divide": "divided by {} after {}"}
 
 #: kinds of operations that count positions
 _COUNTING = frozenset({"arange", "cumsum", "argmax", "argmin", "argsort", "nonzero", "searchsorted", "one_hot"})
@@ -317,7 +320,7 @@ class Formula:
         for name, number in product(_JOINED, numbers):
             step = Step(at, name, (value, number), value.shape, value.record.dtype)
             is_position = counted and number == 1.0 and name in ("add", "subtract")
-            what = f"{_JOINED_NUMBER[name].format(number)} {f'after {at.kind}' if value.maker is at else 'first'}"
+            what = (_AFTER if value.maker is at else _FIRST)[name].format(f"{number:g}", at.kind)
             yield _Change(OTHER if is_position else MORE, what, step, value)
 
     def _before(self, operation: Operation) -> list[Value]:
@@ -380,7 +383,7 @@ def _of_operands(step: Step) -> Iterator[_Change]:
     """One operand as it is, without the step; or its negative."""
     for operand in step.operands if step.name in BINARY or step.name in UNARY or step.name in ALONG else ():
         if not isinstance(operand, float) and operand.shape == step.shape and operand.record.dtype == step.dtype:
-            yield _Change(LESS, f"no {step.name}", replace(step, name="same", operands=(operand,)))
+            yield _Change(LESS, f"the step {step.name} left out", replace(step, name="same", operands=(operand,)))
             yield _Change(LESS, f"the negative in place of {step.name}", replace(step, name="negative", operands=(operand,)))
 
 

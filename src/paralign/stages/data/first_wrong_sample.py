@@ -358,7 +358,10 @@ def _labels(reference: Capture, candidate: Capture) -> list[Finding]:
             continue
         shifts = {b - a for a, b in values}
         if len(shifts) == 1 and len({a for a, _ in values}) > 1:
-            cause = f"{name}: the candidate's number is the reference's plus {shifts.pop()}, in all {len(values)} samples"
+            shift, count = shifts.pop(), len(values)
+            more = f"{name}: the candidate's number is the reference's plus {shift}, in all {count} samples"
+            less = f"{name}: the candidate's number is the reference's minus {-shift}, in all {count} samples"
+            cause = more if shift > 0 else less
             findings.append(Finding("data/label-shift", cause, "count classes from the same number on both sides", True, 1.0, 0.0))
         elif len({a for a, _ in values}) == len({b for _, b in values}) == len(set(values)) > 1:
             cause = f"{name}: classes are numbered in another order: " + ", ".join(f"{a} is {b}" for a, b in sorted(set(values))[:5])

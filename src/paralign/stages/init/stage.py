@@ -184,10 +184,15 @@ def _say_laws(context: Context, result: StageResult, groups: list[_Group], judge
     for (one, other), members in list(causes.items())[:FINDINGS]:
         group, found = members[0]
         names = _some([g.candidates[0].name for g, _ in members])
-        fix = instead(found.laws[0], group.candidates[0].name, context.framework("candidate")) if found.laws else ""
+        fix = _fix(context, group, found.laws[0], sides[0].reading(group.references[0])) if found.laws else ""
         result.findings.append(Finding("init/law", f"{names}: {other} in the candidate, {one} in the reference", fix))
     if causes:
         result.notes += sensitivity({r.op for r in context.weights_of_reference})
+
+
+def _fix(context: Context, group: _Group, law: Law, reading: Reading) -> str:
+    """What to write in the candidate for a tensor to start by the reference's law."""
+    return instead(law, group.candidates[0].name, context.framework("candidate"), is_default=reading.is_default(law))
 
 
 class _Words:

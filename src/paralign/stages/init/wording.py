@@ -43,6 +43,9 @@ DEVIATIONS: tuple[Rule, ...] = (
 #: kinds of layers that make a network a transformer for what the guide says of sensitivity
 ATTENTIVE = frozenset({"multiheadattention", "layernorm", "transformerencoder", "transformerdecoder"})
 
+#: neutral kinds of layers whose weight and bias PyTorch draws by the number of inputs
+BY_FAN = frozenset({"linear", *(f"{kind}{axes}d" for kind in ("conv", "convtranspose") for axes in (1, 2, 3))})
+
 #: how to know instead of being told
 MEASURED = "the stage train measures it where [training] initialisations is set"
 
@@ -54,23 +57,31 @@ CONVOLUTIONS = frozenset({"conv1d", "conv2d", "conv3d"})
 class Reading:
     """How the laws of one tensor are named: by its fans; None where it has none.
 
-    A bias has those of the layer's weight.
+    A bias has those of the layer's weight. ``kind`` is the neutral kind of its layer.
     """
 
     fans: tuple[int, int] | None
+    kind: str = ""
 
     @classmethod
     def of(cls, record: Record, owned: list[Record], framework: str) -> Reading:
         """Of a tensor among those of its layer, in the layout of a framework."""
         kernels = [record, *(r for r in owned if r.attrs.get("leaf") in ("weight", "weight_orig", "weight_v"))]
+        kind = layer(str(record.attrs.get("kind") or ""))
         for kernel in kernels:
             rank = len(kernel.shape)
-            kind = layer(str(kernel.attrs.get("kind") or ""))
-            if rank > 1 and 0 not in kernel.shape and kind != "embedding":
-                axes = layout(framework, kind, neutral_leaf(kind, str(kernel.attrs.get("leaf", ""))), rank)
+            kernel_kind = layer(str(kernel.attrs.get("kind") or ""))
+            if rank > 1 and 0 not in kernel.shape and kernel_kind != "embedding":
+                axes = layout(framework, kernel_kind, neutral_leaf(kernel_kind, str(kernel.attrs.get("leaf", ""))), rank)
                 shape = [kernel.shape[axes.index(axis)] for axis in range(rank)]
-                return cls(fans(shape))
-        return cls(None)
+                return cls(fans(shape), kind)
+        return cls(None, kind)
+
+    def is_default(self, law: Law) -> bool:
+        """Whether PyTorch's own layers of this kind start with such numbers."""
+        if self.kind == "embedding":
+            return law.family is Family.NORMAL and abs(law.mean) <= NEAR + 3 * law.error and abs(law.std - 1) <= NEAR + 3 * law.error
+        return self.kind in BY_FAN and self.rule(law) == BOUNDS[0][0]
 
     def rule(self, law: Law) -> str:
         """The rule that gives such numbers; '' where none is known."""
@@ -94,8 +105,11 @@ class Reading:
         return (f"{rule} = {law}" if rule else str(law)) + fit
 
 
-def instead(law: Law, name: str, framework: str) -> str:
-    """What to write in the candidate to have a law."""
+def instead(law: Law, name: str, framework: str, *, is_default: bool) -> str:
+    """What to write in the candidate to have a law.
+
+    ``is_default``: PyTorch's own layer starts so, and what gives all layers PyTorch's defaults gives it too.
+    """
     place = name.replace("parameters.", "")
     known = profile_of(framework)
     module = known.initialisers
@@ -114,7 +128,7 @@ def instead(law: Law, name: str, framework: str) -> str:
     }.get(law.family)
     if call is None:
         return f"fill {place} as the reference does: no initialiser of {module} has this law"
-    return f"{module}.{call}" + (f"; {known.initialises_all}" if known.initialises_all else "")
+    return f"{module}.{call}" + (f"; {known.initialises_all}" if is_default and known.initialises_all else "")
 
 
 def _short(number: float) -> str:

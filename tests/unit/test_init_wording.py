@@ -1,0 +1,44 @@
+"""What to write for a tensor to start by the reference's law: PyTorch's defaults are named where they give it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from paralign.comparison.laws import Family, Law
+from paralign.stages.init.wording import Reading, instead
+
+HINT = "default_like_torch"
+
+
+def uniform(bound):
+    return Law(Family.UNIFORM, 0.0, bound / math.sqrt(3), -bound, bound, bound / math.sqrt(3))
+
+
+def normal(std, mean=0.0):
+    return Law(Family.NORMAL, mean, std, -4 * std, 4 * std, std)
+
+
+@pytest.mark.parametrize(
+    ("kind", "law", "is_default"),
+    [
+        ("linear", uniform(0.1), True),
+        ("convtranspose2d", uniform(0.1), True),
+        ("linear", uniform(0.2), False),
+        ("linear", normal(0.1), False),
+        ("lstm", uniform(0.1), False),
+        ("embedding", normal(1.0), True),
+        ("embedding", normal(0.02), False),
+        ("embedding", normal(1.0, 0.5), False),
+        ("", uniform(0.1), False),
+    ],
+)
+def test_a_default_is_known_by_the_kind_of_the_layer_and_its_fans(kind, law, is_default):
+    assert Reading((100, 50), kind).is_default(law) is is_default
+
+
+def test_defaults_are_offered_only_where_they_give_the_law():
+    assert HINT in instead(uniform(0.1), "fc.weight", "paddle", is_default=True)
+    told = instead(uniform(0.2), "fc.weight", "paddle", is_default=False)
+    assert told == "paralign.init.uniform_(fc.weight, -0.2, 0.2)"
