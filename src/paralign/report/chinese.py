@@ -138,7 +138,8 @@ CHINESE: dict[str, str] = {
     "gone with the patch of {first}": "随 {first} 的补丁消失",
     "proven together with the edit at {places}: with both the error goes from {before} to {after}":
         "与 {places} 处的修改一起已证实：两处都改后误差由 {before} 变为 {after}",
-    "tried on what differs first: with this changed the error goes from {before} to {after}": "在最先不同的值上试过：这样修改后误差从 {before} 变为 {after}",
+    "tried on what differs first: with this changed the error goes from {before} to {after}":
+        "在最先不同的值上试过：这样修改后误差从 {before} 变为 {after}",
     "proven: with this changed the error goes from {before} to {after}": "已证实：改正后误差由 {before} 变为 {after}",
     "further lines: {lines}": "其他可疑行：{lines}",
     "the same at {count} more places": "另有 {count} 处相同",

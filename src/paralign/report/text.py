@@ -201,16 +201,14 @@ def details(stage: StageResult, root: Path | None = None, *, weights_told: bool 
         yield Padding(Group(*shown), (0, 0, 0, 2), expand=False)
 
 
-def _listing(listing: Listing) -> Table:
-    """A table of a stage, as it is."""
-    shown = Table(
-        box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0), title=one_line(say(listing.title)), title_justify="left"
-    )
+def _listing(listing: Listing) -> Group:
+    """A table of a stage, as it is, below its title, which may be wider."""
+    shown = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for name in listing.columns:
         shown.add_column(say(name), overflow="fold")
     for row in listing.rows:
         shown.add_row(*(Text(one_line(cell)) for cell in row))
-    return shown
+    return Group(Text(one_line(say(listing.title)), "italic"), shown)
 
 
 def _follows(stage: StageResult, *, weights_told: bool) -> list[Text]:

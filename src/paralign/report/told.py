@@ -429,7 +429,7 @@ def _of_pairs(stage: StageTold) -> str:
         more = say(", and {count} more", count=len(wrong) - 1) if len(wrong) > 1 else ""
         said = say("{key} differs by {error}", key=wrong[0].key, error=figure(wrong[0].error)) + more
     if fault is None or fault.candidate is None:
-        return said if said == note or not note else f"{said}: {note}"
+        return note or said
     told = valued(fault.value) or (say("; {more}", more=note) if note and said != note else "")
     return said + told + _places(fault.candidate, fault.reference)
 
