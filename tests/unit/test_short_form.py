@@ -181,15 +181,23 @@ def test_what_could_not_be_judged_is_shown_whole(verdict):
     assert shown(stage) == shown(stage, verbose=True)
 
 
-def test_notes_and_tables_of_aligned_stages_are_folded_and_counted():
-    aligned = StageResult(
-        "forward", ALIGNED, warnings=["a warning"], notes=["a note", "another"], tables=[Listing("rates", ["a"], [["1"]])]
-    )
-    lines = below(aligned)
-    assert lines == ["forward aligned", "  warning: a warning", "-v shows 2 notes, 1 tables of aligned stages; report.json has all"]
+def test_many_notes_and_tables_of_aligned_stages_are_folded_and_counted():
+    notes = [f"note {number}" for number in range(9)]
+    aligned = StageResult("forward", ALIGNED, warnings=["a warning"], notes=notes, tables=[Listing("rates", ["a"], [["1"]])])
+    aligned.excuse("inherent: a difference")
+    assert below(aligned) == [
+        "forward aligned",
+        "  warning: a warning",
+        "  note: inherent: a difference",
+        "-v shows 9 notes, 1 tables of aligned stages; report.json has all",
+    ]
     whole = "\n".join(shown(aligned, verbose=True))
-    assert all(each in whole for each in ("a warning", "a note", "another", "rates")), whole
-    assert not below(StageResult("forward", ALIGNED))
+    assert all(each in whole for each in ("a warning", *notes, "inherent", "rates"))
+
+
+def test_a_few_notes_of_aligned_stages_are_shown():
+    aligned = StageResult("forward", ALIGNED, notes=["a note"], tables=[Listing("rates", ["a"], [["1"]])])
+    assert shown(aligned) == shown(aligned, verbose=True)
 
 
 def test_the_first_value_that_differs_is_told_from_the_one_that_differs_most():

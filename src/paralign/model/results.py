@@ -50,6 +50,7 @@ class StageResult:
     stages that diverged, whose fault this one may only have inherited.
     ``coverage`` says, in numbers, how much was looked at of what is only looked at in part. ``tables`` are shown as they are.
     ``doubts`` say that all rests on less than it seems: in the shortest form, too, which leaves out most ``warnings``.
+    ``excused`` are those of ``notes`` that name a difference which does not count: they are shown where other notes are left out.
     ``lacks`` names the functions without which nothing could be tested.
     """
 
@@ -70,11 +71,17 @@ class StageResult:
     tables: List[Listing] = field(default_factory=list)
     doubts: List[str] = field(default_factory=list)
     lacks: List[str] = field(default_factory=list)
+    excused: List[str] = field(default_factory=list)
 
     def doubt(self, warning: str) -> None:
         """Warn, first of all, of what the verdict rests on."""
         self.warnings.insert(0, warning)
         self.doubts.append(warning)
+
+    def excuse(self, note: str) -> None:
+        """Note a difference that does not count."""
+        self.notes.append(note)
+        self.excused.append(note)
 
     def list_first(self) -> "StageResult":
         """Put ``divergence`` at the head of ``divergences``, where a stage set it alone.

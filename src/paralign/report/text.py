@@ -37,6 +37,9 @@ FRAMES = 6
 #: pairs listed below a diverged stage
 MOST = 5
 
+#: notes and tables of aligned stages that are shown without being asked for: half of the twelve lines of a check that diverges
+REMARKS = 6
+
 #: characters of a message, a note or a warning that are shown: about six lines of a terminal; report.json has the whole
 LONGEST = 600
 
@@ -82,8 +85,9 @@ def render(result: CheckResult, root: Path | None = None, *, folded: bool = Fals
     Args:
         result: of a check, or a comparison.
         root: the project's folder, from which paths are shown; None shows them whole.
-        folded: leave out notes and tables of aligned stages, and count them.
+        folded: where aligned stages have many notes and tables, leave them out and count them.
     """
+    folded = folded and _is_foldable(result)
     parts: list[RenderableType] = [Text(say(line), style="dim") for line in result.preflight]
     parts.append(table(result))
     told: list[Any] = []
@@ -101,7 +105,7 @@ def render(result: CheckResult, root: Path | None = None, *, folded: bool = Fals
             parts.append(Text(told_gone, "dim"))
             continue
         again = stage.failure is not None and stage.failure in told
-        shown = details(without_remarks(stage) if folded else stage, root, weights_told=weights)
+        shown = details(_without_remarks(stage) if folded else stage, root, weights_told=weights)
         same = say("{stage} {verdict}: the same failure", stage=language.stage(stage.name), verdict=say(stage.verdict))
         parts += [Text(same, "dim")] if again else shown
         told.append(stage.failure)
@@ -112,15 +116,24 @@ def render(result: CheckResult, root: Path | None = None, *, folded: bool = Fals
     return Group(*parts, conclusion(result))
 
 
-def without_remarks(stage: StageResult) -> StageResult:
-    """An aligned stage without its notes and tables; another as it is."""
-    return replace(stage, notes=[], tables=[]) if stage.verdict == ALIGNED else stage
+def _without_remarks(stage: StageResult) -> StageResult:
+    """An aligned stage without its tables and without notes, but for those of differences that do not count."""
+    return replace(stage, notes=[*stage.excused], tables=[]) if stage.verdict == ALIGNED else stage
+
+
+def _is_foldable(result: CheckResult) -> bool:
+    """Whether aligned stages have more remarks than are read at once."""
+    aligned = [stage for stage in result.stages if stage.verdict == ALIGNED]
+    return sum(len(stage.notes) + len(stage.tables) for stage in aligned) > REMARKS
 
 
 def _folded(result: CheckResult) -> str:
-    """How much an aligned check says behind ``-v``; '' where that is nothing."""
+    """How much the aligned stages say behind ``-v``; '' where that is nothing."""
     aligned = [stage for stage in result.stages if stage.verdict == ALIGNED]
-    counts = {"notes": sum(len(stage.notes) for stage in aligned), "tables": sum(len(stage.tables) for stage in aligned)}
+    counts = {
+        "notes": sum(len(stage.notes) - len(stage.excused) for stage in aligned),
+        "tables": sum(len(stage.tables) for stage in aligned),
+    }
     told = ", ".join(f"{count} {say(what)}" for what, count in counts.items() if count)
     return say("-v shows {what} of aligned stages; report.json has all", what=told) if told else ""
 

@@ -90,7 +90,7 @@ def excuse(context: Context, result: StageResult, own: StageResult, gradients: S
     result.verdict = overall([pair.verdict for pair in result.pairs if pair.judged])
     if seen:
         apart.excused = True
-        result.notes.append(
+        result.excuse(
             f"the optimizers differ by themselves ({apart.finding.cause}), but train_step of both sides comes to the same: no "
             f"difference. Left to it: {len(wrong)} values after the first update"
         )

@@ -109,6 +109,7 @@ def _judge_modes(context: Context, result: StageResult, captures: tuple[Capture,
             if not drawn:
                 repeatability.say_gradients(part, _following(part.pairs), _repeats(captures, mode), f"loss and gradients in {mode} mode")
             result.doubts += part.doubts
+            result.excused += [note for note in part.excused if note not in result.excused]
             result.notes += [note for note in part.notes if note not in result.notes]
             result.pairs += part.pairs
             result.warnings += part.warnings
@@ -252,7 +253,7 @@ def _say_unjudged(result: StageResult) -> None:
         if names:
             result.notes.append(f"{said}: {', '.join(names[:NAMED])}{' …' if len(names) > NAMED else ''}")
     if any(p.unjudged is Unjudged.BIASED for p in result.pairs):
-        result.notes.append(running.BIASED)
+        result.excuse(running.BIASED)
 
 
 def _say_hidden(result: StageResult, hidden: set[str]) -> None:
