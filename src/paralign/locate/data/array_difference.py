@@ -254,7 +254,7 @@ def _affine(given: Array | None, reference: Array, candidate: Array) -> Iterator
     if abs(factor - 1) <= EQUAL:
         is_picture = reference.size >= PATCH * PATCH and reference.ndim >= 2  # noqa: PLR2004 - height and width
         whole = not is_picture and abs(offset) <= COUNTED and all(np.array_equal(a, np.round(a)) for a in (reference, candidate))
-        said, undo = _shifted(offset)
+        said, undo = _offset_words(offset)
         yield "shift", said, "count from the same number on both sides" if whole else undo, error
     elif abs(offset) <= EQUAL * size:
         known = " (a division by 255 is missing or is done twice)" if any(abs(factor / k - 1) < 1e-4 for k in (255, 1 / 255)) else ""  # noqa: PLR2004 - rounding
@@ -268,7 +268,7 @@ def _affine(given: Array | None, reference: Array, candidate: Array) -> Iterator
         )
 
 
-def _shifted(offset: float) -> tuple[str, str]:
+def _offset_words(offset: float) -> tuple[str, str]:
     """How values are shifted, and what undoes it."""
     amount = f"{abs(offset):.6g}"
     if offset > 0:
