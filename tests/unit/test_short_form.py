@@ -189,7 +189,7 @@ def test_many_notes_and_tables_of_aligned_stages_are_folded_and_counted():
         "forward aligned",
         "  warning: a warning",
         "  note: inherent: a difference",
-        "-v shows 9 notes, 1 tables of aligned stages; report.json has all",
+        "-v shows 9 notes, 1 tables of aligned stages",
     ]
     whole = "\n".join(shown(aligned, verbose=True))
     assert all(each in whole for each in ("a warning", *notes, "inherent", "rates"))

@@ -131,7 +131,7 @@ CHINESE: dict[str, str] = {
     "it differs": "结果不同",
     "{key} differs": "{key} 不同",
     ", and {count} more values": "，另有 {count} 个值不同",
-    "-v shows {what} of aligned stages; report.json has all": "-v 显示一致阶段的 {what}；report.json 中有全部内容",
+    "-v shows {what} of aligned stages": "-v 显示一致阶段的 {what}",
     " (most: {key})": "（差异最大：{key}）",
     "the test is too weak": "检验强度不足",
     "define {functions}": "请定义 {functions}",

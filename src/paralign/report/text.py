@@ -135,7 +135,7 @@ def _folded(result: CheckResult) -> str:
         "tables": sum(len(stage.tables) for stage in aligned),
     }
     told = ", ".join(f"{count} {say(what)}" for what, count in counts.items() if count)
-    return say("-v shows {what} of aligned stages; report.json has all", what=told) if told else ""
+    return say("-v shows {what} of aligned stages", what=told) if told else ""
 
 
 def conclusion(result: CheckResult) -> Text:
