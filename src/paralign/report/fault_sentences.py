@@ -92,7 +92,9 @@ def _brief(value: Any) -> str:
 
 
 def difference(kind: str, value: TracedValue | None, arguments: tuple[Any, Any], relation: str) -> str:
-    """How the two sides differ at a line, as a part of a sentence: values, else arguments, else how the result comes about.
+    """How the two sides differ at a line, as a part of a sentence.
+
+    Values, else arguments, else how the result comes about.
 
     Args:
         kind: of the fault.
@@ -107,7 +109,10 @@ def difference(kind: str, value: TracedValue | None, arguments: tuple[Any, Any],
 
 
 def steps(region: Sequence[str]) -> str:
-    """The lines of the steps at fault, as a part of a sentence; '' of a single line, which is named anyway."""
+    """The lines of the steps at fault, as a part of a sentence.
+
+    '' of a single line, which is named anyway.
+    """
     return say("; steps: {lines}", lines=in_short(region)) if len(region) > 1 else ""
 
 

@@ -181,7 +181,10 @@ def _starts(stage: StageResult, captures: Captures) -> list[dict[str, Any]]:
 
 
 def _size(pair: Pair) -> float:
-    """How bad a pair is, in the order of the page's table: one that differs without a noise to divide by is worse than all."""
+    """How bad a pair is, in the order of the page's table.
+
+    One that differs without a noise to divide by is worse than all.
+    """
     if pair.ratio is None and pair.verdict == DIVERGED:
         return math.inf
     figure = pair.ratio if pair.ratio is not None else pair.error

@@ -233,7 +233,10 @@ def _lookup(stages: tuple[StageTold, ...], name: str) -> StageTold:
 
 
 def _size(pair: PairRow) -> float:
-    """How bad a pair is beside others of its verdict: one that differs without a noise to divide by is worse than all."""
+    """How bad a pair is beside others of its verdict.
+
+    One that differs without a noise to divide by is worse than all.
+    """
     if pair.ratio is None or math.isnan(pair.ratio):
         return -1.0 if pair.verdict == ALIGNED else math.inf
     return pair.ratio
