@@ -117,7 +117,7 @@ def render(result: CheckResult, root: Path | None = None, *, folded: bool = Fals
 
 
 def _without_remarks(stage: StageResult) -> StageResult:
-    """An aligned stage without its tables and without notes, but for those of differences that do not count."""
+    """An aligned stage without tables, and with notes of excused differences alone."""
     return replace(stage, notes=[*stage.excused], tables=[]) if stage.verdict == ALIGNED else stage
 
 

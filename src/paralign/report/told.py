@@ -302,7 +302,7 @@ def _plain(value: Any) -> Any:
 
 
 def _from(value: TracedValue, point: Place | None, prefix: str) -> Place:
-    """The reference's line that a value comes from, in the place of the operation that takes it."""
+    """The reference's line that a value comes from, as the place of a fault."""
     line = SourceLine.of(str(value.source))
     known = point or Place("reference", "", "", 0, "", "", "")
     if line is None:
@@ -419,7 +419,7 @@ def _how(fault: Fault) -> str:
 
 
 def _of_pairs(stage: StageTold) -> str:
-    """The first value that differs, the line that it comes from, and what is known of that line."""
+    """The first value that differs, its line, and what is known of that line."""
     wrong = [pair for pair in stage.pairs if pair.judged and pair.verdict == DIVERGED]
     fault = next((fault for fault in stage.faults if fault.candidate is not None and fault.candidate.file), None)
     note = next((note for each in stage.faults for note in each.notes), "")
