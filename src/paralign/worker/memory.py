@@ -70,9 +70,10 @@ def memory(session: Session, writer: CaptureWriter, options: Memory, values: Dic
         for _ in range(options.warm):  # imports and caches, which nobody has to see
             act()
         gc.collect()
+        sizes = _sizes()  # before allocations are followed: there may be 100,000 containers, each with an entry here
         tracemalloc.start(FRAMES)
         try:
-            series, grown, lines = _watched(session, act, options.steps)
+            series, grown, lines = _watched(session, act, options.steps, sizes)
             graphs = _graphs(session)
             for each in grown:
                 each["line"] = each["line"] or (lines[0]["line"] if lines else None)  # extension types may not be traced themselves
@@ -135,9 +136,13 @@ def _tried(session: Session, own: Callable[[], Any]) -> str:
     return ""
 
 
-def _watched(session: Session, act: Callable[[], Any], steps: int) -> Tuple[Dict[str, Any], List[Dict[str, Any]], List[Dict[str, Any]]]:
-    """The series, the containers that have grown, and the lines whose objects are kept."""
-    sizes = _sizes()
+def _watched(
+    session: Session, act: Callable[[], Any], steps: int, sizes: Dict[int, Tuple[Any, int]]
+) -> Tuple[Dict[str, Any], List[Dict[str, Any]], List[Dict[str, Any]]]:
+    """The series, the containers that have grown, and the lines whose objects are kept.
+
+    ``sizes``: of the containers that were there before.
+    """
     series = {name: np.zeros(steps) for name in ("host", "device", "python", "tensors", "nodes")}  # of their final size: they do not grow
     half: Dict[str, Tuple[int, int]] = {}
     gc.freeze()  # what is there already is neither looked at nor counted again: 300,000 objects, where a framework is imported
@@ -362,7 +367,19 @@ def _system() -> Tuple[str, ...]:
 @lru_cache(maxsize=None)
 def _is_own(path: Optional[str]) -> bool:
     """Whether a file is the user's own."""
-    return isinstance(path, str) and not os.path.realpath(path).startswith(_system())
+    if not isinstance(path, str):
+        return False
+    folder, name = os.path.split(path)
+    return not os.path.join(_real(folder), name).startswith(_system())
+
+
+@lru_cache(maxsize=None)
+def _real(folder: str) -> str:
+    """A folder without links.
+
+    It is asked for once a folder: a framework has thousands of files in few.
+    """
+    return os.path.realpath(folder)
 
 
 def _kept() -> Dict[str, Tuple[int, int]]:
