@@ -33,6 +33,8 @@ def judged(error, verdict, far):
     [
         (1e-12, ALIGNED, (0.0, 1e-9), (ALIGNED, 0, 0)),
         (1e-12, ALIGNED, (0.01, 0.01), (ALIGNED, 0, 1)),
+        (1e-12, ALIGNED, (0.0, 1e-7), (ALIGNED, 0, 1)),
+        (2e-7, ALIGNED, (1e-7, 2e-7), (ALIGNED, 0, 2)),
         (0.01, ALIGNED, (0.01, 0.01), (UNDERPOWERED, 2, 0)),
         (0.02, DIVERGED, (0.01, 0.01), (UNDERPOWERED, 2, 0)),
         (0.5, DIVERGED, (0.01, 0.01), (DIVERGED, 2, 0)),

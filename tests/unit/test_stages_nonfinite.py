@@ -89,6 +89,30 @@ def test_gradients_that_are_nan_are_underpowered_though_the_outputs_are_right():
     assert any("the gradient is first not finite behind the model itself  aten.sqrt.default" in n for n in result["backward"].notes)
 
 
+def linear(factor, slope):
+    """A loss that is NaN, with a gradient that is not."""
+    functions = {
+        "build_model": lambda: torch.nn.Linear(6, 4),
+        "loss": lambda outputs, labels: (slope * outputs * labels).sum() + (outputs.detach() * 0 + factor).sum(),
+        "build_optimizer": lambda model: torch.optim.SGD(model.parameters(), lr=0.1),
+    }
+    return Side(framework="torch", functions=functions)
+
+
+def test_a_loss_that_is_nan_is_named_before_the_gradients_that_differ():
+    inputs, labels = np.random.RandomState(0).randn(2, 6).astype("float32"), np.ones((2, 4), "float32")
+
+    def judged(factor, *stages):
+        return check(linear(factor, 1), linear(factor, 2), inputs=inputs, labels=labels, stages=list(stages))
+
+    result = judged(float("nan"), "weights", "loss", "backward")
+    for stage, key in (("loss", "loss"), ("backward", "loss_0")):
+        assert result[stage].verdict == "diverged"
+        assert result[stage].notes[0] == f"{key} is finite on neither side, so that it was not compared: look at it before the gradients"
+    sound = judged(0.0, "weights", "loss")
+    assert not any("finite on neither side" in note for note in sound["loss"].notes)
+
+
 def test_a_class_that_is_absent_from_one_batch_is_no_gap():
     def some(value):
         def metric(outputs, labels):

@@ -12,7 +12,7 @@ from paralign.locate.formula import repaired as repairing
 from paralign.locate.gradients.gradient_patching import proven
 from paralign.locate.laboratory.watched import Recorded, Watched
 from paralign.locate.shared_lines import divergences as divergences_of
-from paralign.locate.suspects import constants, element_types, other_ways, random_operations, unreached
+from paralign.locate.suspects import constants, element_types, one_sided, other_ways, random_operations, unreached
 from paralign.locate.suspects.patching import guilty, suspected
 from paralign.locate.suspects.propose import rank, suspects
 from paralign.model import ALIGNED, DIVERGED, CheckResult, Divergence, Finding, Pass, StageResult
@@ -80,7 +80,8 @@ def forward(context: Context, *, diverged: bool = False) -> Searched:
     natives = watched.natives()
     lowered, raised = element_types.lowered(judgement, natives), element_types.raised(natives)
     clamped, hidden = unreached.unreached(judgement), constants.unshown(judgement, natives)
-    notes += [*watched.remarks(), *raised, *clamped.notes, *filter(None, [hidden.note])]
+    alone = one_sided.one_sided(judgement)
+    notes += [*watched.remarks(), *raised, *clamped.notes, *filter(None, [hidden.note, alone.differ]), *alone.notes]
     untested = [warning for warning in (clamped.warning, hidden.warning) if warning]
     branches = {} if watched.run_name == NATIVE else _branches((judgement.reference, judgement.candidate), natives)
     return Searched(divergences + lowered, notes, blurred, clean and not lowered, untested, branches)

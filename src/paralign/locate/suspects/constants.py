@@ -215,15 +215,15 @@ class _Natively:
         self._operations = {o.number: o for o in native.operations} if native is not None else {}
 
     def constants(self, operation: Operation) -> dict[str, Any]:
-        found = _constants(operation)
+        found = of_operation(operation)
         native = self._operations.get(self._numbers.get(operation.number, -1))
         if native is None:
             return found
-        again = _constants(native)
+        again = of_operation(native)
         return {name: value for name, value in found.items() if name in again and _is_one(name, value, again[name])}
 
 
-def _constants(operation: Operation) -> dict[str, Any]:
+def of_operation(operation: Operation) -> dict[str, Any]:
     """The constants of an operation by common names, its framework's defaults among them."""
     given = {common_argument(name): value for name, value in operation.arguments.items()}
     defaults = _defaults(operation.op)
@@ -280,11 +280,11 @@ def _different(candidate: dict[str, Any], reference: dict[str, Any]) -> dict[str
         if name in reference
         and _is_compared(name, value, reference[name])
         and not _is_one(name, value, reference[name])
-        and not (_is_limit(value) and _is_limit(reference[name]))
+        and not (is_limit(value) and is_limit(reference[name]))
     }
 
 
-def _is_limit(value: Any) -> bool:
+def is_limit(value: Any) -> bool:
     """Whether a number is one of an element type's: it follows the precision of a run."""
     return _is_number(value) and any(math.isclose(abs(value), limit, rel_tol=_SAME) for limit in _LIMITS if limit)
 

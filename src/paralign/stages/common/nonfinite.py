@@ -5,6 +5,7 @@ The operation that made them first is worth knowing.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from paralign.capture import digest as digests
 from paralign.comparison.judge import finite
 from paralign.errors import WorkerFailed
 from paralign.locate.laboratory.watched import Watched
-from paralign.model import ALIGNED, UNDERPOWERED
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED
 from paralign.worker.protocol import Operations
 from paralign.worker.session import DOUBLE, NATIVE
 from paralign.worker.training import MODES
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from paralign.context import Context
     from paralign.locate.runs.dataflow import Graph, Operation, Value
     from paralign.model import Pair, StageResult
+
+
+#: keys of losses: of the stage ``loss``, of steps in either mode
+_LOSS = re.compile(r"loss(_\d+)?( \(\w+\))?$")
 
 
 def is_unseen(pair: Pair) -> bool:
@@ -54,7 +59,9 @@ def explain(context: Context, result: StageResult, mode: str | None = None) -> N
         result: of the stage; gets notes.
         mode: of the training step that is watched; None for the forward pass alone.
     """
-    if not any(p.judged and is_unseen(p) for p in result.pairs) or context.inputs is None or context.settings.modules == "none":
+    unseen = [p for p in result.pairs if p.judged and is_unseen(p)]
+    _name_first(result, unseen)
+    if not unseen or context.inputs is None or context.settings.modules == "none":
         return
     if not context.observed:
         result.notes.append("which operation made what is not finite is not known: a side's operations cannot be watched")
@@ -75,6 +82,13 @@ def explain(context: Context, result: StageResult, mode: str | None = None) -> N
         note = f"{side}: {told(graph)}"
         if note not in result.notes:
             result.notes.append(note)
+
+
+def _name_first(result: StageResult, unseen: list[Pair]) -> None:
+    """Name a loss that is finite on neither side before gradients that diverge."""
+    losses = [pair.key for pair in unseen if _LOSS.match(pair.key)]
+    if losses and any(p.judged and p.verdict == DIVERGED for p in result.pairs):
+        result.notes.insert(0, f"{losses[0]} is finite on neither side, so that it was not compared: look at it before the gradients")
 
 
 def told(graph: Graph) -> str:

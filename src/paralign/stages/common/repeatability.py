@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 #: slope) would not show
 REPEATED, HIDING = 1e-5, 1e-3
 
+#: a relative distance between two equal runs that is worth a note: float32 rounds to 6e-8, and sums of float64 in another order to 1e-15
+SAID = 1e-9
+
 #: two sides that draw for themselves are apart by as much as either is from itself, times this at most (two independent draws: √2)
 APART = 5.0
 
@@ -43,7 +46,12 @@ def say_gradients(result: StageResult, pairs: Sequence[Pair], far: tuple[float, 
         )
         return
     for side, distance in zip(("reference", "candidate"), far, strict=True):
-        if distance > REPEATED:
+        if SAID < distance <= REPEATED:
+            result.notes.append(
+                f"the {side}'s {what} do not repeat themselves to the last digits: with another seed they differ by {distance:.2g}. "
+                "Nothing smaller can be seen"
+            )
+        elif distance > REPEATED:
             result.doubt(
                 f"the {side}'s {what} are random: with another seed they differ by {distance:.2g}. "
                 "Nothing smaller can be seen: switch off what draws in its loss or its backward pass"
