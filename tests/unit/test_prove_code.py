@@ -353,7 +353,7 @@ def held(tmp_path, monkeypatch):
             pair += (side("candidate", text.replace(*change), framework, order, {"entry": told}, build),)
             evidence.take(*pair, number)
         known = {each.name: evidence.seen(each.key) for each in defined if "." not in each.name}
-        return {key: None if seen is None else seen.reason or (NOTHING if seen.compared == 0 else "") for key, seen in known.items()}
+        return {key: None if seen is None else seen.why or (NOTHING if seen.compared == 0 else "") for key, seen in known.items()}
 
     yield reasons
     sys.modules.pop(name, None)

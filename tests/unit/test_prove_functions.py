@@ -17,7 +17,7 @@ from paralign.dtypes import typed
 from paralign.errors import one_line
 from paralign.port.ledger import Fate, Ledger, Place
 from paralign.port.line_facts import Fact
-from paralign.port.proving import Defined, _module_name, causes, lines, prove
+from paralign.port.proving import SILENT, Defined, Seen, _module_name, _of_calls, causes, lines, prove
 from paralign.worker.own_functions import _codes, arguments_of
 from paralign.worker.plain_values import DEPTH, TENSORS, NotPlain, rebuilt, recorded
 
@@ -232,3 +232,12 @@ def test_functions_are_held_against_their_originals_by_themselves(tmp_path, caps
     assert "the port raises ValueError" in facts["parts"].reason
     assert not [line for line in lines(found) if "\x1b" in one_line(line)]
     assert facts["in_place"].fact is facts["weighted"].fact is Fact.PROVEN, "whatever is wrong elsewhere"
+
+
+@pytest.mark.parametrize(("calls", "fact"), [(1, Fact.UNPROVEN), (2, Fact.PROVEN)])
+def test_a_call_that_says_nothing_speaks_neither_for_nor_against_the_others(calls, fact):
+    seen = Seen(calls=calls)
+    seen.note("call 1", SILENT)
+    found = _of_calls(Defined("m.py", 1, 2, "pad", is_class=False), seen, "")
+    assert found.fact is fact
+    assert found.reason == ("" if fact is Fact.PROVEN else f"call 1: {SILENT}")

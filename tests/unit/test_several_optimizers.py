@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from paralign import Side, check
+from paralign.locate.optimizer import term_causes
+from paralign.locate.optimizer.identify import Difference
 from paralign.model import ALIGNED, DIVERGED, Unjudged
+from paralign.worker.several import as_one
 
 torch = pytest.importorskip("torch")
 NOISE, REAL = (np.random.default_rng(width).random((7, width), np.float32) for width in (5, 6))
@@ -128,10 +131,16 @@ def test_one_that_cannot_be_saved_is_told():
     assert any("has no state_dict()" in warning for warning in result.warnings), result.warnings
 
 
-def test_a_list_with_something_else_in_it_is_an_error_that_says_so():
-    result = checked("optimizer", side(), side(lambda model: [*adams(model), None]))
+@pytest.mark.parametrize("other", [lambda _: None, lambda made: schedules.StepLR(made[0], 2)], ids=["none", "schedule"])
+def test_a_list_with_something_else_in_it_is_an_error_that_says_so(other):
+    def built(model):
+        made = adams(model)
+        return [*made, other(made)]
+
+    name = type(other(adams(Pair()))).__name__
+    result = checked("optimizer", side(), side(built))
     assert result.verdict == "error"
-    assert "build_optimizer gives a list with a NoneType in it, which has no step()" in str(result.failure), result.failure
+    assert f"build_optimizer gives a list with a {name} in it, which is no optimizer" in str(result.failure), result.failure
 
 
 @pytest.mark.parametrize("critic_steps", [1, 5])
@@ -151,3 +160,56 @@ def test_a_bias_that_a_normalisation_takes_away_is_not_judged_in_the_second_upda
 def test_a_wrong_second_update_is_found():
     result = checked("backward", side(), side(step=lambda *given: train(*given, slope=0.9)))
     assert result.verdict == DIVERGED
+
+
+class Carrying:
+    """An optimizer that carries its schedule itself, as Paddle's do."""
+
+    def __init__(self, schedule):
+        self._learning_rate = schedule
+
+    def step(self):
+        pass
+
+    def clear_grad(self):
+        pass
+
+
+class Counting:
+    def __init__(self):
+        self.count = 0
+
+    def step(self):
+        self.count += 1
+
+
+class Trains:
+    """As much of an adapter as is asked for."""
+
+    def step(self, optimizer):
+        optimizer.step()
+
+    def step_scheduler(self, _, scheduler):
+        scheduler.step()
+
+
+def test_a_schedule_that_two_optimizers_share_is_stepped_once():
+    shared = Counting()
+    _, schedule = as_one(Trains(), [Carrying(shared), Carrying(shared)], None)
+    schedule.step()
+    assert shared.count == 1
+    both = [Counting(), Counting()]
+    _, schedule = as_one(Trains(), [Carrying(each) for each in both], None)
+    schedule.step()
+    assert [each.count for each in both] == [1, 1]
+
+
+def test_what_is_said_of_rates_is_of_those_of_the_updates_where_the_schedule_does_not_tell_them():
+    alone = Difference(("rates",), ((0.1, 0.1, 0.05),), ((0.01, 0.01, 0.005),), ["weight"])
+    told = (0.1, 0.1, 0.05, 0.05, 0.025)
+    assert term_causes._rates(alone, (told, told)) == ((0.1, 0.1, 0.05), (0.01, 0.01, 0.005))
+    whole = told, tuple(rate / 10 for rate in told)
+    assert term_causes._rates(alone, whole) == whole
+    assert "0.1 times the reference's" in term_causes._schedule(*whole)
+    ending = (*told, 1e-25), (*whole[1], 7e-26)
+    assert "0.1 times the reference's" in term_causes._schedule(*ending), "what rounding leaves of a rate says nothing"

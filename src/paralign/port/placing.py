@@ -251,6 +251,8 @@ class Placer(Writer):
         call = parents[id(parent)] if isinstance(parent, ast.keyword) else parent
         if isinstance(call, ast.Call) and call.func is not node:
             names = [use.name for use in self.uses.get(place(call), [])]
+            if any(keyword.arg in ("out", "inplace") for keyword in call.keywords):
+                return False
             return bool(names) and all(_is_pure(name) for name in names)
         if isinstance(parent, ast.Attribute):
             return isinstance(parent.ctx, ast.Load) and parent.attr in _READ

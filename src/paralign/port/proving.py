@@ -165,7 +165,7 @@ def _by_themselves(context: Context, names: list[str], modules: dict[str, str], 
             seen.closed = seen.closed or call.problem or "the original raises"
             continue
         reason = other.problem or call_apart(call, other, reference, candidate, seen)
-        seen.reason = seen.reason or (f"call {call.number}: {reason}" if reason else "")
+        seen.note(f"call {call.number}", reason)
     return _Alone(found, Ran(passed, built))
 
 
@@ -235,7 +235,8 @@ class Seen:
 
     ``closed``: why one of these cannot be made again. ``wrong``: how one differs that had the original's inputs. ``compared``: of
     layers, finite elements of outputs and values that calls change; None of functions, each of whose calls is asked by itself.
-    ``unasked``: calls of which it was not asked whether they depend on more than their arguments.
+    ``unasked``: calls of which it was not asked whether they depend on more than their arguments. ``silent``: those that say nothing
+    on either side; the first one's reason is ``quiet``.
     """
 
     calls: int = 0
@@ -245,6 +246,25 @@ class Seen:
     wrong: str = ""
     compared: int | None = None
     unasked: int = 0
+    silent: int = 0
+    quiet: str = ""
+
+    @property
+    def why(self) -> str:
+        """Why the calls are not shown right: one differs, or all are silent; '' where they are."""
+        return self.reason or (self.quiet if self.silent >= self.calls else "")
+
+    def note(self, what: str, reason: str) -> None:
+        """Keep why a call is not shown right.
+
+        Of a silent one it is kept apart: others may speak for it.
+        """
+        told = f"{what}: {reason}" if reason else ""
+        if reason == SILENT:
+            self.silent += 1
+            self.quiet = self.quiet or told
+        else:
+            self.reason = self.reason or told
 
 
 def definitions(path: str, text: str) -> Iterator[Defined]:
@@ -278,9 +298,9 @@ def _of_calls(each: Defined, seen: Seen | None, problem: str) -> Proof:
         return replace(
             unreached, reason=problem or ("no layer of this class was called" if each.is_class else "the forward pass does not call it")
         )
-    if seen.closed and not seen.reason:
+    if seen.closed and not seen.why:
         return replace(unreached, reason=f"it cannot be called by itself: {seen.closed}")
-    reason = seen.reason or (NOTHING if seen.compared == 0 else "")
+    reason = seen.why or (NOTHING if seen.compared == 0 else "")
     fact = Fact.UNPROVEN if reason else Fact.PROVEN
     return replace(unreached, fact=fact, reason=reason, calls=seen.calls, error=seen.error, held=not reason, unasked=seen.unasked)
 
@@ -297,15 +317,19 @@ def layers_compared(reference: Capture, candidate: Capture, told: LayersTold, ot
         others: of the port's.
     """
     found = calls_compared(reference, candidate, told.classes)
-    for path in told.empty:
-        found.setdefault(told.classes[path], Seen(calls=1, compared=0))
+    quiet = {told.classes[path] for path in told.empty if path in told.classes} - found.keys()
+    for key in quiet:
+        found[key] = Seen(calls=1, compared=0)
     for path, reason in told.unread.items():
+        if path not in told.classes:  # a layer that the pass itself took away
+            continue
         seen = found.setdefault(told.classes[path], Seen(calls=1, compared=0))
         seen.reason = seen.reason or f"{path}: {reason}"
     for what, one in _effects_compared(reference, candidate, told, others).items():
         for key in _classes_around(what, told.classes) & found.keys():
             seen = found[key]
-            seen.compared = (seen.compared or 0) + int(":" not in what)
+            own = key in quiet and told.classes.get(what.rpartition(".")[0]) == key
+            seen.compared = (seen.compared or 0) + int(own)  # what a layer with outputs gives back has to be finite by itself
             seen.error = max(seen.error, one.error)
             seen.reason, seen.wrong = seen.reason or one.reason, seen.wrong or one.reason
     return found
@@ -347,7 +371,7 @@ def calls_compared(reference: Capture, candidate: Capture, classes: Mapping[str,
     found: dict[str, Seen] = {}
     for key, records in _calls(reference).items():
         outputs = [each for each in records if each.role == "output"]
-        if not outputs:
+        if not outputs or key[0] not in classes:
             continue
         seen = found.setdefault(classes[key[0]], Seen(compared=0))
         seen.calls += 1

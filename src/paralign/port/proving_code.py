@@ -130,9 +130,9 @@ class Evidence:
         A layer that was shown wrong within a model is not proven, however many calls of its own were right.
         """
         own, inner = self.own.get(key), self.inner.get(key)
-        if own is not None and inner is not None and inner.wrong and not own.reason:
+        if own is not None and inner is not None and inner.wrong and not own.why:
             return replace(own, reason=inner.wrong, calls=max(own.calls, inner.calls), error=max(own.error, inner.error))
-        if own is None or (not own.calls and not own.reason):
+        if own is None or (not own.calls and not own.why):
             if inner is not None:
                 return inner
             return None if own is None else Seen(reason=own.closed)
@@ -162,7 +162,7 @@ class Evidence:
             seen.unasked += unasked
             seen.error = max(seen.error, error)
             what = call.name.partition(":")[2]
-            seen.reason = seen.reason or (f"call {call.number} of {what}: {reason}" if reason else "")
+            seen.note(f"call {call.number} of {what}", reason)
 
     def _keys(self, call: EntryCall) -> set[str]:
         """The definitions that a call speaks of: a method's class, and that of its object."""

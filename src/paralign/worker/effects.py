@@ -10,11 +10,13 @@ import math
 import sys
 from collections import deque
 from dataclasses import dataclass
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Set, Tuple
 
 import numpy as np
 
 from paralign.dtypes import widen
+from paralign.errors import UnsupportedTensor
 from paralign.worker.own_attributes import framework_names
 from paralign.worker.plain_values import NotPlain, recorded
 from paralign.worker.protocol import FunctionCall
@@ -96,6 +98,8 @@ class Effects:
             recorded(self._session, _Nowhere(), change.value, "", "", [], self._known)  # type: ignore[arg-type] # takes records, as a writer does
         except NotPlain as problem:
             return f"it changes {change.key!r}, which holds {problem} and is not compared"
+        except UnsupportedTensor:
+            return f"it changes {change.key!r}, which holds a tensor that cannot be read and is not compared"
         return ""
 
     def _watched(self) -> Iterator[Tuple[str, str, Any]]:
@@ -138,7 +142,8 @@ def variables_of(module: str) -> "Iterator[Tuple[str, Any]]":
     for name, value in list(vars(sys.modules[module]).items()):
         if name.startswith("__"):
             continue
-        yield name, value
+        if not isinstance(value, (type, ModuleType, FunctionType)):  # what a call imports or defines is no value of its own
+            yield name, value
         if isinstance(value, type) and value.__module__ == module and value.__name__ == name:
             own = list(vars(value).items())
             yield from ((f"{name}.{inner}", each) for inner, each in own if not inner.startswith(("__", "_abc_")))
@@ -215,7 +220,10 @@ def says_something(adapter: Any, value: Any, depth: int = 0) -> bool:
         parts = value.values() if isinstance(value, dict) else value
         return depth < DEPTH and any(says_something(adapter, each, depth + 1) for each in parts)
     if adapter.is_tensor(value):
-        return _has_finite(adapter.to_array(value))
+        try:
+            return _has_finite(adapter.to_array(value))
+        except UnsupportedTensor:  # a sparse or quantised one, which is not compared and said to be so
+            return True
     if type(value) is np.ndarray and value.dtype.kind in "biufc":
         return bool(np.isfinite(value).any())
     return math.isfinite(value) if isinstance(value, float) else value is not None

@@ -89,7 +89,7 @@ def as_one(adapter: "Training", optimizer: Any, scheduler: Any) -> Tuple[Any, An
     joined = _joined(optimizer, adapter.step, lambda member: adapter.clear_gradients(None, member))
     if isinstance(joined, Several) and scheduler is None:
         inside = [getattr(member, "_learning_rate", None) for member in joined.members]
-        scheduler = [each for each in inside if _steps(each)] or None
+        scheduler = list({id(each): each for each in inside if _steps(each)}.values()) or None  # one schedule may serve several
     return joined, _joined(scheduler, lambda member: adapter.step_scheduler(None, member))
 
 
@@ -112,7 +112,8 @@ def _joined(made: Any, act: Callable[[Any], Any], clear: Optional[Callable[[Any]
     if not isinstance(made, (list, tuple, dict)) or not made:
         return made
     parts = made.values() if isinstance(made, dict) else made
-    return Several(made, act, clear) if all(_steps(part) for part in parts) else made
+    fits = _steps if clear is None else _is_optimizer
+    return Several(made, act, clear) if all(fits(part) for part in parts) else made
 
 
 def required(optimizer: Any, side: str) -> Any:
@@ -124,12 +125,17 @@ def required(optimizer: Any, side: str) -> Any:
     if _steps(optimizer):
         return optimizer
     parts = optimizer.values() if isinstance(optimizer, dict) else optimizer if isinstance(optimizer, (list, tuple)) else ()
-    others = [type(part).__name__ for part in parts if not _steps(part)]
+    others = [type(part).__name__ for part in parts if not _is_optimizer(part)]
     given = type(optimizer).__name__
     told = f"build_optimizer gives a {given} without step()"
     if others:
-        told = f"build_optimizer gives a {given} with a {others[0]} in it, which has no step()"
+        told = f"build_optimizer gives a {given} with a {others[0]} in it, which is no optimizer"
     raise UsageError(told, where=side, hint="return an optimizer, or a list, tuple or dict of nothing but optimizers")
+
+
+def _is_optimizer(part: Any) -> bool:
+    """Whether a part takes steps and clears gradients, which schedules and scalers do not."""
+    return _steps(part) and (callable(getattr(part, "zero_grad", None)) or callable(getattr(part, "clear_grad", None)))
 
 
 def _steps(part: Any) -> bool:

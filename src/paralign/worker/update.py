@@ -10,7 +10,7 @@ import numpy as np
 from paralign.adapters.base import KeepingRows
 from paralign.dtypes import Typed, narrow, widen
 from paralign.worker.forward import attempt_run
-from paralign.worker.optimizers import Built, construction, describe, groups_of, steps
+from paralign.worker.optimizers import Built, construction, describe, steps
 from paralign.worker.protocol import Update, Updated
 from paralign.worker.schedule import advance_after, schedule_of
 from paralign.worker.session import DOUBLE, Session
@@ -52,7 +52,7 @@ def _steps(
     answer.arguments = built.arguments(optimizer)
     if isinstance(optimizer, Several):
         parts = zip(optimizer.members, schedules_of(optimizer, scheduler))
-        answer.members = [_sources(built, member, schedule) for member, schedule in parts for _ in groups_of(member)]
+        answer.members = [_sources(built, member, schedule) for member, schedule in parts for _ in describe(session, member)["groups"]]
     rates: List[List[float]] = []
     adapter.clear_gradients(session.model, optimizer)
     for number, (step, factor) in enumerate(options.steps):

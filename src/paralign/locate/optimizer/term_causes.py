@@ -161,7 +161,7 @@ def finding(
         proven: whether recomputing was done.
     """
     term = difference.terms[0]
-    rates = followed or (difference.reference[0], difference.candidate[0]) if term == "rates" else ((), ())
+    rates = _rates(difference, followed) if term == "rates" else ((), ())
     named = CALLED.get(term, term) if term != "first" or terms.family in ("sgd", "rmsprop") else "beta 1"
     if term == "rates" and (described := _schedule(*rates)):
         cause = f"{described}, on {where(difference.parameters, traces)}"
@@ -177,9 +177,25 @@ def finding(
     return Finding(rule, cause, _fix(difference, abouts, terms, _shift(*rates)), proven, difference.before, difference.after)
 
 
+def _rates(difference: Difference, followed: Rates | None) -> Rates:
+    """The rates of whole schedules where they begin with those of the updates, else these.
+
+    A rate of a parameter's own, or what an optimizer does beside what it tells, is in the updates alone.
+    """
+    made = difference.reference[0], difference.candidate[0]
+    if followed is None:
+        return made
+    for whole, begun in zip(followed, made, strict=True):
+        beginning = whole[: len(begun)]
+        if len(beginning) < len(begun) or any(abs(a - b) > STORED * abs(a) for a, b in zip(beginning, begun, strict=True)):
+            return made
+    return followed
+
+
 def _schedule(first: tuple[float, ...], second: tuple[float, ...]) -> str:
     """What is wrong with a schedule, where it is one of the usual things."""
-    ratios = [b / a for a, b in zip(first, second, strict=True) if a]
+    least = STORED**2 * max(map(abs, first), default=0.0)
+    ratios = [b / a for a, b in zip(first, second, strict=True) if abs(a) > least]
     if not ratios:
         return ""
     if max(ratios) - min(ratios) <= STORED * abs(ratios[0]):

@@ -266,6 +266,8 @@ def _is_rewritten(one: float, other: float) -> bool:
     """Whether a number may be the other in another form: times a size, or squared."""
     low, high = sorted((abs(one), abs(other)))
     times = high / low
+    if not math.isfinite(times):
+        return False
     size = math.isclose(times, round(times), rel_tol=_SAME) and round(times) % 10 != 0
     return size or math.isclose(low, high * high, rel_tol=_SAME)
 
@@ -321,7 +323,7 @@ def _compare_guard(found: OneSided, side: _Side, other: _Side, operation: Operat
 def _hands_on(operation: Operation) -> bool:
     """Whether an operation, of whatever kind, changes nothing of an input."""
     made = operation.outputs[0]
-    return operation.kind != "dropout" and any(v.digest == made.digest for v in operation.inputs)
+    return operation.kind != "dropout" and made.digest is not None and any(v.digest == made.digest for v in operation.inputs)
 
 
 def _is_part(operation: Operation, side: _Side) -> bool:

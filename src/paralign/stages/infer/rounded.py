@@ -5,6 +5,7 @@ A difference of neighbours, a quotient of small numbers enlarge the rounding of 
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -82,7 +83,8 @@ def _own_distance(pair: Pair, paths: list[str], native: tuple[Capture, Capture],
         return None
     if _distance(held[0], held[1]) > AGREE:
         return None
-    return _distance(native[0].value(pair.reference).array, held[0])
+    own = _distance(native[0].array(pair.reference), held[0])
+    return own if math.isfinite(own) else None
 
 
 def _found(capture: Capture, name: str, wanted: Record) -> np.ndarray | None:
