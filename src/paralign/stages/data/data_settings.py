@@ -149,8 +149,8 @@ def settings(result: StageResult, reference: Capture, candidate: Capture) -> Non
         if name == "drop_last" and one != other and _no_effect(result, reference, candidate):
             judged = False
             result.warnings.append(
-                f"drop_last is {one} in the reference and {other} in the candidate; with {known[0].get('batch_size')} samples a batch "
-                "nothing is left over today, so that it has no effect"
+                f"drop_last is {one} in the reference and {other} in the candidate; both loaders give as many batches of "
+                f"{known[0].get('batch_size')} samples today, so that it has no effect"
             )
         fact = Fact(f"settings.{name}", one, other, judged=judged)
         facts.append(fact)
