@@ -65,10 +65,10 @@ def of_laws(sides: Sides, laws: tuple[Law, Law], right: Sequence[Law] = (), line
     for each in _leading_on(_near(sides.candidate.expressions, laws[1]), lines):
         if everything.has(each) is not False or any(_near([each], law) for law in right):
             continue
-        number = _without_sign(each)
-        blamed = Search(
-            number, twin if number is each else None, everything if twin is None or number is not each else None, defaults
-        ).first()
+        number, due = _without_sign(each), None if twin is None else _without_sign(twin)
+        if laws[1].family is not Family.UNIFORM and (number is each) != (due is twin):
+            due = None  # of a bound the sign says nothing, of a value it does
+        blamed = Search(number, due, everything if due is None else None, defaults).first()
         if blamed is not None:
             found[blamed.source] = blamed
     return next(iter(found.values())) if len(found) == 1 else None
