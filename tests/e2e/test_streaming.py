@@ -44,7 +44,7 @@ def port(folder, faults=()):
 @pytest.mark.usefixtures("standing_workers")
 def test_a_right_port_is_aligned_and_what_was_not_run_is_said(tmp_path, capsys):
     port(tmp_path)
-    assert main(["check", str(tmp_path)]) == 0
+    assert main(["check", str(tmp_path), "-v"]) == 0
     told = capsys.readouterr().out
     assert "1 of 8 blocks run" in told
     assert "stored tensors compared: 75, of which 0 differ" in told
