@@ -6,16 +6,17 @@ A difference of neighbours, a quotient of small numbers enlarge the rounding of 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from paralign.errors import WorkerFailed
+from paralign.locate.data.array_difference import apart
 from paralign.model import Noise, Pair
 from paralign.stages.common.judging import Method, settle
 from paralign.worker.protocol import Infer
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from paralign.capture import Capture
     from paralign.context import Context
     from paralign.model import Record, StageResult
@@ -81,25 +82,15 @@ def _own_distance(pair: Pair, paths: list[str], native: tuple[Capture, Capture],
     held = [_found(capture, name, record) for capture, record in zip(exact, (pair.reference, pair.candidate), strict=True)]
     if held[0] is None or held[1] is None:
         return None
-    if _distance(held[0], held[1]) > AGREE:
+    if apart(held[0], held[1]) > AGREE:
         return None
-    own = _distance(native[0].array(pair.reference), held[0])
+    own = apart(held[0], native[0].array(pair.reference))
     return own if math.isfinite(own) else None
 
 
-def _found(capture: Capture, name: str, wanted: Record) -> np.ndarray | None:
+def _found(capture: Capture, name: str, wanted: Record) -> NDArray[Any] | None:
     """A prediction in float64, of the same shape as the native one."""
     for record in capture.select(name=name, leaf=wanted.leaf):
         if record.location is not None and record.shape == wanted.shape and record.dtype == "float64":
             return capture.value(record).array
     return None
-
-
-def _distance(one: np.ndarray, other: np.ndarray) -> float:
-    """The L2 distance of two arrays, relative to the second.
-
-    Infinite where they are not finite.
-    """
-    apart = float(np.linalg.norm(np.asarray(one, np.float64) - other))
-    size = float(np.linalg.norm(other))
-    return apart / size if np.isfinite(apart) and size else (0.0 if apart == 0.0 else float("inf"))
