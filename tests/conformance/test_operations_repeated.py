@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from paralign.capture import Capture, CaptureWriter
+from paralign.capture.digest import agree, moments
 from paralign.dtypes import Typed
 from paralign.locate.runs.dataflow import Graph
 from paralign.model import Manifest
@@ -15,7 +16,7 @@ from paralign.worker.session import Session
 from paralign.worker.tasks import perform
 
 X = np.random.default_rng(0).normal(size=(64, 8)).astype("float32")
-WAYS = ["plain", "counting", "dropout", "in place", "loop", "early"]
+WAYS = ["plain", "counting", "dropout", "in place", "loop", "early", "unset"]
 
 
 @pytest.fixture(params=[pytest.param("torch", marks=pytest.mark.torch), pytest.param("paddle", marks=pytest.mark.paddle)])
@@ -27,8 +28,10 @@ def framework(request):
 def model_of(framework, way):
     """A model that goes a way of its own through the same layers."""
     if framework == "torch":
+        from torch import empty_like
         from torch.nn import Dropout, Linear, Module
     else:
+        from paddle import empty_like
         from paddle.nn import Dropout, Linear
         from paddle.nn import Layer as Module
 
@@ -48,6 +51,8 @@ def model_of(framework, way):
             if way == "in place":
                 x = x * 2.0
                 x.add_(x * 0.5)
+            if way == "unset":
+                x = empty_like(x).copy_(x)
             for _ in range(3 if way == "loop" else 1):
                 x = x * 1.5
             if way == "early" and float(x.sum()) > 1e6:
@@ -82,9 +87,8 @@ class Watched:
 
 
 def seen(graph):
-    """What is known of every value, bit by bit; not of memory that nobody has written to."""
-    values = [v for v in graph.values.values() if "empty" not in v.record.op]
-    found = [(v.digest, None if v.sketch is None else v.sketch.tobytes(), v.unmasked, v.shape) for v in values]
+    """What is known of every value, bit by bit."""
+    found = [(v.digest, None if v.sketch is None else v.sketch.tobytes(), v.unmasked, v.shape) for v in graph.values.values()]
     assert len(found) > 5
     return found
 
@@ -114,6 +118,19 @@ def test_looked_up_fingerprints_are_those_that_would_be_computed(tmp_path, frame
     assert len(sizes) > 5
     assert again == alone
     assert (again == first) is (way != "counting")
+
+
+@pytest.mark.torch
+def test_memory_that_nothing_was_written_to_is_recorded_as_zeros(tmp_path):
+    torch = pytest.importorskip("torch")
+    torch.use_deterministic_algorithms(mode=True)  # memory is filled with what is no number then
+    try:
+        graph = Watched(tmp_path, "torch", "unset").run()
+    finally:
+        torch.use_deterministic_algorithms(mode=False)
+    unset = [v.digest for v in graph.values.values() if "empty_like" in v.record.op]
+    assert len(unset) == 1
+    assert agree(unset[0], moments(np.zeros(X.shape)), 0.0)
 
 
 @pytest.mark.parametrize("way", ["plain", "in place", "loop", "early"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import itertools
 import math
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from paralign import Side, check
+from paralign.locate import pipeline
 
 torch = pytest.importorskip("torch")
 paddle = pytest.importorskip("paddle")
@@ -120,11 +122,27 @@ def test_a_decision_may_be_drawn_in_another_way(tmp_path, drawn, ported):
 @pytest.mark.parametrize(("drawn", "ported"), list(itertools.product(DRAWN, WRONG)))
 def test_another_share_is_seen_however_it_is_drawn(tmp_path, drawn, ported):
     stage = compared(*paths(tmp_path, drawn, WRONG[ported]))["backward"]
-    assert stage.verdict == "diverged"
+    told = [d.candidate.source or "" for d in stage.divergences if d.candidate is not None] + [f.cause for f in stage.findings]
+    said = (stage.warnings, stage.notes, told)
     if drawn in ("bernoulli", "dropout") and ported == "the share that should drop":
-        return  # no numbers were drawn in the reference: what uses the decision is named, not what makes it
-    told = [d.candidate.source or "" for d in stage.divergences] + [f.cause for f in stage.findings]
-    assert any("port_" in line and ".py:5" in line for line in told)
+        # no numbers were drawn in the reference: what uses the decision is named, if anything, not what makes it
+        assert stage.verdict in ("diverged", "underpowered"), said
+        return
+    assert stage.verdict == "diverged", said
+    assert any("port_" in line and ".py:5" in line for line in told), said
+
+
+def test_a_replayed_pass_that_differs_is_not_aligned_where_no_operation_is_shown(tmp_path, monkeypatch):
+    replayed = pipeline.replayed
+
+    def unshown(*args, **kwargs):
+        replay = replayed(*args, **kwargs)
+        return replay and dataclasses.replace(replay, divergences=[], findings=[])
+
+    monkeypatch.setattr(pipeline, "replayed", unshown)
+    stage = compared(*paths(tmp_path, "below", WRONG["a smaller share below"]))["backward"]
+    assert stage.verdict == "underpowered"
+    assert any("uses the same draws in another way" in warning for warning in stage.warnings)
 
 
 # -- optimizers written from scratch -----------------------------------------------------------------------------------------

@@ -74,6 +74,9 @@ _COMMON_ARGUMENTS = {name: argument for argument, names in _ARGUMENTS.items() fo
 #: kinds that only move values or hand them on
 MOVES = frozenset({"view", "transpose", "copy", "cast"})
 
+#: names of operations that hand out memory as it is, with what happens to be in it
+_UNSET = frozenset({"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"})
+
 
 @lru_cache(maxsize=None)
 def common(op: str) -> str:
@@ -88,6 +91,16 @@ def common(op: str) -> str:
         return _KINDS[name]
     bare = name.strip("_") if name.startswith("__") else name.rstrip("_")
     return _KINDS.get(bare, bare)
+
+
+def leaves_unset(op: str) -> bool:
+    """Whether an operation hands out memory that nothing has been written to yet.
+
+    >>> leaves_unset("aten.empty.memory_format"), leaves_unset("empty_like"), leaves_unset("aten.zeros.default")
+    (True, True, False)
+    """
+    parts = op.split(".")
+    return (parts[1] if len(parts) > 1 else parts[0]) in _UNSET
 
 
 def common_argument(name: str) -> str:

@@ -90,7 +90,8 @@ def sketch(array: Union[Array, Typed]) -> Array:
 
 def _short(value: Typed) -> Array:
     """The sketch of so few real elements that no two share a bin."""
-    piece = widen(value).reshape(-1).astype(np.float64) * signs()[: value.array.size]
+    with np.errstate(invalid="ignore"):  # bits that are no number and say so when they are cast
+        piece = widen(value).reshape(-1).astype(np.float64) * signs()[: value.array.size]
     finite = np.isfinite(piece)
     whole = np.zeros(SIZE)
     whole[: piece.size] = piece if finite.all() else np.where(finite, piece, 0.0)

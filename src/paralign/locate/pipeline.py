@@ -126,6 +126,17 @@ def random(context: Context) -> tuple[list[Divergence], list[Finding], list[str]
     return ([], [], []) if replay is None else (replay.divergences, replay.findings, replay.notes)
 
 
+def differs_undecided(context: Context, mode: str) -> bool:
+    """Whether a pass with every draw replayed differs, and no operation is shown guilty.
+
+    Raises:
+        WorkerFailed: a side fails when it is watched.
+    """
+    replay = replayed(context, mode)
+    shown = replay is not None and (replay.findings or any(d.confirmed for d in replay.divergences))
+    return replay is not None and replay.whole and replay.wrong and not shown
+
+
 @dataclass
 class Replay:
     """What a pass with the reference's draws came to.

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTupl
 
 import numpy as np
 
-from paralign.adapters._kinds import MOVES
+from paralign.adapters._kinds import MOVES, leaves_unset
 from paralign.adapters._values import converted
 from paralign.adapters.base import Digesting, Observing
 from paralign.capture.digest import moments
@@ -185,7 +185,8 @@ class OperationRecorder:
         for place, tensor in enumerate(operation.outputs if new is None else new):
             leaf, keep = str(place) if len(operation.outputs) > 1 else "", (operation.index, place) in self._keep
             same = moved if tensor is operation.outputs[place] else None  # what was put in its place was not moved here
-            record = self._record(operation.module, tensor, role="output", inputs=inputs, leaf=leaf, keep=keep, moved=same, **fields)
+            value = self._cleared(tensor) if leaves_unset(operation.op) else tensor
+            record = self._record(operation.module, value, role="output", inputs=inputs, leaf=leaf, keep=keep, moved=same, **fields)
             self._places[record] = (operation.index, place)
             kept = tensor
             if any(operation.outputs[place] is given for given in operation.inputs):
@@ -198,6 +199,17 @@ class OperationRecorder:
                 self._note_write(tensor, operation.module, {**fields, "inputs": inputs})
                 self._identify(tensor)
         return new
+
+    def _cleared(self, tensor: Any) -> Any:
+        """Zeros in place of memory that nothing was written to yet.
+
+        What happens to be in it is no value of the program.
+        """
+        try:
+            dtype, shape = self.adapter.describe(tensor)
+            return self.adapter.from_array(Typed(np.zeros(tuple(shape), STORAGE[dtype]), dtype))
+        except (KeyError, UnsupportedTensor):
+            return tensor
 
     def _sources(self, operation: "Operation") -> Tuple[int, ...]:
         """The records of the values that an operation computes with.

@@ -10,7 +10,7 @@ from paralign.locate.optimizer import watched_steps
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.provenance import given_argument
 from paralign.locate.source.call_arguments import argument_line, bound_line
-from paralign.model import ALIGNED, DIVERGED, Divergence, Pair, Point, StageResult
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Pair, Point, StageResult
 from paralign.stages.backward import drawn_steps
 from paralign.stages.common import added_up
 from paralign.stages.common.judging import FLOAT64
@@ -100,6 +100,12 @@ def replay_random(context: Context, result: StageResult) -> None:
         result.divergences += [d for d in found if d.candidate is None or d.candidate.source not in known]
         result.verdict = DIVERGED
         result.divergence = result.divergence or next(iter(result.divergences), None)
+    elif result.verdict == ALIGNED and pipeline.differs_undecided(context, "train"):
+        result.verdict = UNDERPOWERED
+        result.warnings.append(
+            "with everything random in it replayed, a pass in train mode differs, and no operation is shown to be at fault: "
+            "the port is wrong, or it uses the same draws in another way; neither was proven"
+        )
 
 
 def first_divergence(context: Context, result: StageResult) -> Divergence | None:
