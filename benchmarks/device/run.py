@@ -4,7 +4,7 @@ Each program of ``programs`` is held against itself on the other device: as it i
 Then the commands that have to do with a device: self-checks, memory that grows, memory that does not suffice, collectives.
 ``--device cpu`` runs what needs no GPU on the CPU.
 
-    python benchmarks/device/run.py --device gpu:0 --jobs 8 --out device
+    python benchmarks/device/run.py --device gpu:0 --jobs 8 --out device --programs benchmarks/unseen/programs
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import time
@@ -110,6 +112,24 @@ def project(folder: Path, program: str, reference: str, candidate: str, edit: di
     return folder
 
 
+def other_project(folder: Path, program: Path, device: str) -> Path:
+    """Copy a program that others wrote, its candidate replaced by the reference on the device."""
+    shutil.copytree(program, folder)
+    text = (folder / "paralign.toml").read_text(encoding="utf-8")
+    framework = "" if "framework" in _table("reference", text) else 'framework = "torch"\n'
+    made = _table("reference", text).replace("[reference]\n", f'[candidate]\ndevice = "{device}"\n{framework}', 1)
+    (folder / "paralign.toml").write_text(text.replace(_table("candidate", text), made.rstrip("\n") + "\n\n"), encoding="utf-8")
+    return folder
+
+
+def _table(name: str, text: str) -> str:
+    """The lines of one table of a project file."""
+    found = re.search(rf"^\[{name}\]\n(?:(?!\[).*(?:\n|$))*", text, re.MULTILINE)
+    if found is None:
+        raise ValueError(f"no table [{name}]")
+    return found.group()
+
+
 def edited(text: str, edit: dict[str, str] | None) -> str:
     """The text with an edit.
 
@@ -190,6 +210,16 @@ def cases(home: Path, device: str) -> dict[str, Callable[[], dict[str, Any]]]:
     return found
 
 
+def others(home: Path, device: str, programs: Path) -> dict[str, Callable[[], dict[str, Any]]]:
+    """The references of the unseen programs, on the device against the CPU."""
+    folders = sorted(file.parent for file in programs.rglob("paralign.toml"))
+    names = [folder.relative_to(programs) for folder in folders]
+    return {
+        f"unseen/{name.as_posix()}": lambda f=folder, n=name: checked(other_project(home / "unseen" / n, f, device))
+        for folder, name in zip(folders, names, strict=True)
+    }
+
+
 def _edit(home: Path, edit: dict[str, str], device: str) -> dict[str, Any]:
     program, _, name = edit["name"].partition("/")
     row = checked(project(home / f"edit-{program}-{name}", program, "cpu", device, edit))
@@ -217,11 +247,14 @@ def main() -> None:
     parser.add_argument("--device", default="gpu:0")
     parser.add_argument("--jobs", type=int, default=1, help="checks at a time")
     parser.add_argument("--only", default="", help="cases whose name begins so")
+    parser.add_argument("--programs", type=Path, help="projects whose references are held on the device against the CPU too")
     parser.add_argument("--out", type=Path, default=Path("device-checks"), help="a folder that is not there yet")
     options = parser.parse_args()
     if options.out.exists():
         parser.error(f"{options.out} is there already")
-    chosen = {name: case for name, case in cases(options.out.resolve(), options.device).items() if name.startswith(options.only)}
+    home = options.out.resolve()
+    known = cases(home, options.device) | ({} if options.programs is None else others(home, options.device, options.programs))
+    chosen = {name: case for name, case in known.items() if name.startswith(options.only)}
     rows: dict[str, Any] = {}
 
     def done(item: tuple[str, Callable[[], dict[str, Any]]]) -> None:

@@ -21,10 +21,10 @@ CONTENDERS = ("plain forward", "hooks alone", "digests", "digests and values on 
 
 
 def resnet50():
-    """torchvision's model, without the compiled operators that its CPU wheel lacks."""
+    """torchvision's model, without the compiled operators that a wheel without CUDA lacks."""
     import torch
 
-    for name in ("nms", "qnms"):
+    for name in () if torch.cuda.is_available() else ("nms", "qnms"):
         torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     from torchvision.models import resnet50 as build
 

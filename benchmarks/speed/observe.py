@@ -5,7 +5,7 @@ contenders run in turn within one process for time, and each in a process of its
 that it is installed in is named; it runs both frameworks at once.
 
     python benchmarks/speed/observe.py [--repeats 5] [--batches 8,16] [--frameworks torch,paddle] [--models resnet50,transformer]
-                                       [--padiff FOLDER]
+                                       [--padiff FOLDER] [--device gpu:0]
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def given(name, batch):
     return np.random.RandomState(0).randn(*shape).astype("float32")
 
 
-def prepare(framework, name, batch):
+def prepare(framework, name, batch, device):
     """A function that runs one contender and gives its seconds and how many values it digested."""
     from paralign.adapters.finding import load
     from paralign.dtypes import Typed
@@ -79,9 +79,9 @@ def prepare(framework, name, batch):
 
     model = {"torch": torch_model, "paddle": paddle_model}[framework](name)
     adapter = load(framework)
-    session = Session("reference", {"build_model": lambda: model}, framework)
-    tensor = adapter.from_array(Typed(given(name, batch), "float32"))
+    session = Session("reference", {"build_model": lambda: model}, framework, device)
     assert session.model is not None
+    tensor = adapter.from_array(Typed(given(name, batch), "float32"))
 
     def once(contender):
         folder = Path(tempfile.mkdtemp(prefix="paralign-bench-"))
@@ -89,12 +89,21 @@ def prepare(framework, name, batch):
             with adapter.no_grad():
                 began = time.perf_counter()
                 watched(contender, session, tensor, folder)
+                wait(device)
                 seconds = time.perf_counter() - began
             return seconds, digested(folder / "capture")
         finally:
             shutil.rmtree(folder)
 
     return once
+
+
+def wait(device):
+    """Until a card has done what it was given; PyTorch alone is measured on one."""
+    if device != "cpu":
+        import torch
+
+        torch.cuda.synchronize()
 
 
 def watched(contender, session, tensor, folder):
@@ -178,7 +187,7 @@ def measure(options):
         sys.path[:0] = os.environ["PADIFF"].split(os.pathsep)
         once, contenders = prepare_padiff(options.model, options.batch), PADIFF
     else:
-        once, contenders = prepare(options.framework, options.model, options.batch), CONTENDERS
+        once, contenders = prepare(options.framework, options.model, options.batch, options.device), CONTENDERS
     if options.only:
         once("plain forward")
         forget_peak()
@@ -196,8 +205,9 @@ def measure(options):
     print(json.dumps({"seconds": seconds, "values": values}))
 
 
-def child(padiff, framework, model, batch, *rest):
-    command = [sys.executable, __file__, "--framework", framework, "--model", model, "--batch", str(batch), *rest]
+def child(padiff, where, model, batch, *rest):
+    framework, device = where
+    command = [sys.executable, __file__, "--framework", framework, "--model", model, "--batch", str(batch), "--device", device, *rest]
     with tempfile.TemporaryDirectory(prefix="paralign-bench-") as folder:  # padiff writes its logs beside the first of sys.path
         environment = {**os.environ, "PADIFF": os.pathsep.join((folder, padiff))} if padiff else None
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, env=environment)
@@ -206,9 +216,10 @@ def child(padiff, framework, model, batch, *rest):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def rows(padiff, framework, model, batch, repeats, contenders):
-    timed = child(padiff, framework, model, batch, "--repeats", str(repeats))
-    peaks = {c: child(padiff, framework, model, batch, "--only", c)["peak"] for c in contenders}
+def rows(padiff, where, model, batch, repeats, contenders):
+    framework = where[0]
+    timed = child(padiff, where, model, batch, "--repeats", str(repeats))
+    peaks = {c: child(padiff, where, model, batch, "--only", c)["peak"] for c in contenders}
     plain = timed["seconds"]["plain forward"]
     for contender in contenders:
         seconds = timed["seconds"][contender]
@@ -231,7 +242,7 @@ def table(found):
     ]
     for r in found:
         lines.append(
-            f"| {r['model']} | {r['framework']} | {r['batch']} | {r['contender']} | {r['values'] or ''} | {r['seconds']:.2f} "
+            f"| {r['model']} | {r['framework']} | {r['batch']} | {r['contender']} | {r['values'] or ''} | {r['seconds']:.3f} "
             f"| {r['ratio']:.2f} | {r['above_mb']:.0f} MB |"
         )
     return "\n".join(lines)
@@ -244,6 +255,7 @@ def main():
     parser.add_argument("--frameworks", default="torch,paddle")
     parser.add_argument("--models", default="resnet50,transformer")
     parser.add_argument("--padiff", help="a folder with padiff: pip install --no-deps --target FOLDER padiff==0.2.0 pyyaml")
+    parser.add_argument("--device", default="cpu", help="where PyTorch computes")
     parser.add_argument("--framework")
     parser.add_argument("--model")
     parser.add_argument("--batch", type=int)
@@ -257,9 +269,9 @@ def main():
     for model in options.models.split(","):
         for batch in map(int, options.batches.split(",")):
             for framework in options.frameworks.split(","):
-                found += rows(None, framework, model, batch, options.repeats, CONTENDERS)
+                found += rows(None, (framework, options.device), model, batch, options.repeats, CONTENDERS)
             if options.padiff:
-                found += rows(options.padiff, "both", model, batch, options.repeats, PADIFF)
+                found += rows(options.padiff, ("both", "cpu"), model, batch, options.repeats, PADIFF)
     print(table(found))
     if options.json:
         options.json.write_text(json.dumps(found, indent=1))
