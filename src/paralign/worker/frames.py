@@ -28,15 +28,16 @@ def user_frames(error: BaseException) -> List[str]:
     """
     folders = system_folders()
     found = traceback.extract_tb(error.__traceback__)
-    own = [f"{f.filename}:{f.lineno} in {f.name}: {f.line}" for f in found if _is_users(f.filename, folders)]
-    if isinstance(error, SyntaxError) and error.filename and _is_users(error.filename, folders):
+    own = [f"{f.filename}:{f.lineno} in {f.name}: {f.line}" for f in found if is_users(f.filename, folders)]
+    if isinstance(error, SyntaxError) and error.filename and is_users(error.filename, folders):
         return own + _syntax(error)
     if own or isinstance(error, (ImportError, SyntaxError)):
         return own
     return [f"{f.filename}:{f.lineno} in {f.name}: {f.line}" for f in found[-LAST:]]
 
 
-def _is_users(file: str, folders: List[str]) -> bool:
+def is_users(file: str, folders: List[str]) -> bool:
+    """Whether a source file lies outside of the system and of installed packages."""
     return not file.startswith("<") and not any(os.path.realpath(file).startswith(folder + os.sep) for folder in folders)
 
 

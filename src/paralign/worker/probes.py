@@ -34,7 +34,8 @@ EXTREME = 1e4
 class Given:
     """Outputs and labels of all batches.
 
-    ``scores`` and ``target`` are the leaves of classes, ``axis`` that of classes in the scores.
+    ``scores`` and ``target`` are the leaves of classes, ``axis`` that of classes in the scores. ``ignored`` is a label to be left out that
+    these labels do not have; ``occurs`` says whether labels of another split do.
     """
 
     outputs: Arrays
@@ -42,6 +43,8 @@ class Given:
     scores: Optional[str] = None
     target: Optional[str] = None
     axis: int = 0
+    ignored: Optional[int] = None
+    occurs: bool = False
 
     @property
     def values(self) -> Any:
@@ -83,6 +86,7 @@ def probes(session: Session, writer: CaptureWriter, options: Probes, values: Dic
         answer.left_out["all"] = "the samples do not lie along the first axis of all outputs and labels"
         return answer
     given = find(*together)
+    given.ignored, given.occurs = options.ignored, options.occurs
     if given.scores is not None:
         best = np.sort(np.moveaxis(given.values, given.axis, -1), axis=-1)[..., -2:]
         answer.tied, answer.rows = int((best[..., 0] == best[..., 1]).sum()), int(best[..., 0].size)
@@ -152,7 +156,8 @@ def _coarse(outputs: Arrays, scales: Dict[str, float], random: Any) -> Arrays:
     return outputs[0], found
 
 
-def _labelled(given: Given, act: Callable[[Any], Any]) -> Tuple[Arrays, Arrays]:
+def labelled(given: Given, act: Callable[[Any], Any]) -> Tuple[Arrays, Arrays]:
+    """The outputs, and the labels with the classes changed."""
     label = given.labels[1][given.target or ""]
     changed = {**given.labels[1], given.target or "": label._replace(array=act(label.array).astype(label.array.dtype))}
     return given.outputs, (given.labels[0], changed)
@@ -160,7 +165,7 @@ def _labelled(given: Given, act: Callable[[Any], Any]) -> Tuple[Arrays, Arrays]:
 
 def _one_class(given: Given) -> Any:
     """Labels all equal to the first: every other class is empty."""
-    return NO_CLASSES if given.target is None else [_labelled(given, lambda a: np.full_like(a, a.flat[0]))]
+    return NO_CLASSES if given.target is None else [labelled(given, lambda a: np.full_like(a, a.flat[0]))]
 
 
 def _absent_class(given: Given) -> Any:
@@ -172,7 +177,7 @@ def _absent_class(given: Given) -> Any:
         return NO_CLASSES
     absent = given.values.shape[given.axis] - 1
     outputs = _floats(given.outputs, lambda scores: _least(scores, given.axis, absent), given.scores)
-    labels = _labelled(given, lambda numbers: np.where(numbers == absent, absent - 1, numbers))[1]
+    labels = labelled(given, lambda numbers: np.where(numbers == absent, absent - 1, numbers))[1]
     return [(outputs, labels)]
 
 
@@ -186,33 +191,48 @@ def _least(scores: Any, axis: int, number: int) -> Any:
     return np.moveaxis(rows, -1, axis)
 
 
-def _ignored_value(given: Given) -> Optional[int]:
-    """The number that the labels themselves use for what is left out."""
+def left_out_by_labels(given: Given, labels: Any = None) -> Optional[int]:
+    """The number that labels themselves use for what is left out.
+
+    One below 0, or 255 where that is no class.
+
+    Args:
+        given: outputs, and the labels that are asked.
+        labels: an array that is asked in place of these.
+    """
     if given.target is None:
         return None
-    numbers = given.numbers
+    numbers = given.numbers if labels is None else labels
     found = numbers[(numbers < 0) | ((numbers == IGNORED) & (given.values.shape[given.axis] <= IGNORED))]
     return int(found.flat[0]) if found.size else None
 
 
 def _mostly_ignored(given: Given) -> Any:
-    """All samples but the first half ignored, by the number that the labels use for that."""
-    value = _ignored_value(given)
-    return "no label is one to be ignored" if value is None else [_labelled(given, lambda a: _filled(a, value, (len(a) + 1) // 2))]
+    """All samples but the first half ignored, as the labels or the code do."""
+    value = left_out_by_labels(given)
+    value = given.ignored if value is None else value
+    return "no label is one to be ignored" if value is None else [labelled(given, lambda a: filled(a, value, (len(a) + 1) // 2))]
 
 
 def _all_ignored(given: Given) -> Any:
-    value = _ignored_value(given)
-    return "no label is one to be ignored" if value is None else [_labelled(given, lambda a: np.full_like(a, value))]
+    """All samples ignored, where labels have such a number.
+
+    What a function makes of none is open where no data ask.
+    """
+    value = left_out_by_labels(given)
+    value = given.ignored if value is None and given.occurs else value
+    return "no label is one to be ignored" if value is None else [labelled(given, lambda a: np.full_like(a, value))]
 
 
-def _filled(array: Any, value: int, begin: int) -> Any:
+def filled(array: Any, value: int, begin: int) -> Any:
+    """An array with one value from a row on."""
     array = array.copy()
     array[begin:] = value
     return array
 
 
-def _rows(given: Given, count: int) -> Tuple[Arrays, Arrays]:
+def rows_of(given: Given, count: int) -> Tuple[Arrays, Arrays]:
+    """The outputs and labels of the first samples."""
     parts = []
     for arrays in (given.outputs, given.labels):
         cut = {path: v._replace(array=np.ascontiguousarray(v.array[:count])) for path, v in arrays[1].items()}
@@ -227,15 +247,15 @@ def _length(given: Given) -> int:
 def _partial(given: Given) -> Any:
     """The first samples, as in a last batch that is not full."""
     count = _length(given)
-    return [_rows(given, count - max(1, count // 3))] if count > 2 else "there are fewer than 3 samples"  # noqa: PLR2004 - as said
+    return [rows_of(given, count - max(1, count // 3))] if count > 2 else "there are fewer than 3 samples"  # noqa: PLR2004 - as said
 
 
 def _single(given: Given) -> Any:
-    return [_rows(given, 1)] if _length(given) > 1 else "there is one sample"
+    return [rows_of(given, 1)] if _length(given) > 1 else "there is one sample"
 
 
 def _empty(given: Given) -> Any:
-    return [_rows(given, 0)]
+    return [rows_of(given, 0)]
 
 
 def _extreme(given: Given) -> Any:

@@ -5,7 +5,7 @@ Divergences, warnings, and what frameworks leave open.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +15,15 @@ from paralign.errors import WorkerFailed
 from paralign.model import DIVERGED
 from paralign.stages.common.judging import ROUNDING, paired, points_of
 from paralign.worker.probes import BROKEN
-from paralign.worker.protocol import Probed, Probes
+from paralign.worker.protocol import Ignorable, Probed, Probes
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.context import Context
-    from paralign.model import StageResult
+    from paralign.model import Pair, StageResult
+
+#: splits that projects have, besides those that the project file names
+USUAL_SPLITS = ("train", "val")
 
 #: relative difference up to which two results are one: sums of a million float32 numbers differ by less
 SAME = 1e-3
@@ -62,14 +65,66 @@ PROBES = {
 }
 
 
+#: probes with labels to be ignored
+IGNORING = ("mostly_ignored", "all_ignored")
+
+
+@dataclass(frozen=True)
+class Ignored:
+    """A label to be ignored that the labels of this split do not have.
+
+    ``value`` is None where none is known. ``source``: a split, or a place in code.
+
+    ``occurs``: whether another split's labels have it; ``kept_by_reference``: whether the
+    reference does not leave it out.
+    """
+
+    value: int | None = None
+    source: str = ""
+    occurs: bool = False
+    side: str = "reference"
+    kept_by_reference: bool = False
+
+    def told(self) -> str:
+        """What was tried, and why."""
+        began = f"no label of this split is to be ignored; it was tried with {self.value}, "
+        if self.occurs:
+            return f"{began}which the {self.side}'s labels of the split {self.source} have"
+        return f"{began}which the {self.side}'s code ignores ({self.source})"
+
+
+def _ignored(context: Context, result: StageResult, evaluation: Capture, function: str) -> Ignored:
+    """Find a label to be ignored in other splits and in the code of either side.
+
+    None where looking for it fails: a note tells that.
+    """
+    others = tuple(dict.fromkeys(s for s in (*context.settings.splits, *USUAL_SPLITS) if s != context.settings.split))
+    name = f"{function}-ignorable"
+    try:
+        captures = context.record_both(name, Ignorable(function, others), {"evaluation": evaluation}, Ignorable(function))
+    except WorkerFailed as failed:
+        result.notes.append(f"labels to be ignored could not be looked for: the {failed.side} failed with {failed.type}: {failed.message}")
+        return Ignored()
+    finally:
+        context.artifacts.pop(name, None)
+    reference, candidate = (Ignorable.answer(c).found for c in captures)
+    for label in sorted(reference, key=lambda label: not label.ignores):
+        return Ignored(label.value, label.source, label.in_data, kept_by_reference=not label.ignores)
+    for label in candidate:
+        return Ignored(label.value, label.source, side="candidate", kept_by_reference=True)
+    return Ignored()
+
+
 def probe(context: Context, result: StageResult, evaluation: Capture, function: str) -> None:
     """Run every probe of ``metric`` or ``loss`` on both sides, and add pairs and warnings.
 
     Nothing where they differ on real values.
     """
     real = [p.key for p in result.pairs if p.verdict == DIVERGED]
+    ignored = _ignored(context, result, evaluation, function)
     try:
-        captures = context.record_both(f"{function}-probes", Probes(function), {"evaluation": evaluation})
+        order = Probes(function, ignored.value, ignored.occurs)
+        captures = context.record_both(f"{function}-probes", order, {"evaluation": evaluation})
     except WorkerFailed as failed:
         result.notes.append(f"the probes could not be run: the {failed.side} failed with {failed.type}: {failed.message}")
         return
@@ -86,15 +141,24 @@ def probe(context: Context, result: StageResult, evaluation: Capture, function: 
     result.pairs += [pair for pair in pairs if (record := pair.reference or pair.candidate) is not None and record.name in shown]
     if real:
         return  # a probe then tells nothing of its own
+    if ignored.value is not None:
+        result.notes.append(ignored.told())
     for name, about in PROBES.items():
-        refused = [a.probes.get(name, "ok") for a in answers]
-        if [r != "ok" for r in refused].count(True) == 1:
-            _refused(result, function, name, about, refused)
-        elif all(r == "ok" for r in refused) and name not in answers[0].left_out:
-            values = [_values(c, f"probe_{name}") for c in captures]
-            wrong = [leaf for leaf in values[0] if leaf in values[1] and not _same(values[0][leaf], values[1][leaf], about)]
-            if wrong:
-                _differs(result, function, name, about, [pairs, captures, answers, wrong])
+        warns = name in IGNORING and ignored.kept_by_reference  # the reference makes of this label what it may
+        _judge(result, function, name, replace(about, weight=Weight.WARNS) if warns else about, pairs, captures)
+
+
+def _judge(result: StageResult, function: str, name: str, about: Probe, pairs: list[Pair], captures: tuple[Capture, Capture]) -> None:
+    """Add what one probe came to."""
+    answers = [Probes.answer(c) for c in captures]
+    refused = [a.probes.get(name, "ok") for a in answers]
+    if [r != "ok" for r in refused].count(True) == 1:
+        _refused(result, function, name, about, refused)
+    elif all(r == "ok" for r in refused) and name not in answers[0].left_out:
+        values = [_values(c, f"probe_{name}") for c in captures]
+        wrong = [leaf for leaf in values[0] if leaf in values[1] and not _same(values[0][leaf], values[1][leaf], about)]
+        if wrong:
+            _differs(result, function, name, about, [pairs, captures, answers, wrong])
 
 
 def _values(capture: Capture, name: str) -> dict[str, Any]:

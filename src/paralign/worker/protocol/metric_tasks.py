@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Dict, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from paralign.worker.protocol.task import Task
 
@@ -115,6 +115,42 @@ class Probed:
 
 @dataclass(frozen=True)
 class Probes(Task[Probed], task="probes"):
-    """The side's ``metric`` or ``loss`` on rare cases."""
+    """The side's ``metric`` or ``loss`` on rare cases.
+
+    ``ignored``: a label to be left out that the labels do not have; ``occurs``: whether another split's do.
+    """
 
     function: str
+    ignored: Optional[int] = None
+    occurs: bool = False
+
+
+@dataclass
+class IgnoredLabel:
+    """A label that may be one to be left out, and its ``source``: a split, or a place in code.
+
+    ``ignores``: whether the side's function leaves it out; ``in_data``: whether labels of another split have it.
+    """
+
+    value: int
+    source: str
+    ignores: bool
+    in_data: bool
+
+
+@dataclass
+class IgnoredLabels:
+    """The labels that a side may leave out, where those that are compared have none such."""
+
+    found: List[IgnoredLabel] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Ignorable(Task[IgnoredLabels], task="ignorable"):
+    """Find labels to be left out in other ``splits`` and in the code of ``function``.
+
+    That is ``metric`` or ``loss``.
+    """
+
+    function: str
+    splits: Tuple[str, ...] = ()
