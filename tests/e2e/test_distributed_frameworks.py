@@ -12,7 +12,7 @@ import pytest
 from paralign.api import check_project
 from paralign.capture import CaptureWriter
 from paralign.errors import WorkerFailed
-from paralign.model import ALIGNED, Manifest
+from paralign.model import ALIGNED, DIVERGED, Manifest
 from paralign.run.project import read
 from paralign.run.ranks import Ranks
 from paralign.stages.distributed.behaviour import Average, Way
@@ -44,6 +44,83 @@ def test_the_example_of_the_page_is_aligned_with_synchronised_layers_on_the_cpu(
     assert told["learning rate"] == ("times the number of ranks",) * 2
     assert told["metric accuracy"] == (Average.PADDED.value,) * 2
     assert told["saving"] == ("rank 0 alone",) * 2
+
+
+REFERENCE_BY_HAND = """
+
+def distribute(model):
+    dist.init_process_group("gloo")
+    for value in model.state_dict().values():
+        dist.broadcast(value, 0)
+    return model
+
+
+def train_step(model, optimizer, batch):
+    inputs, labels = batch
+    optimizer.zero_grad()
+    value = loss(model(inputs), labels)
+    value.backward()
+    if world_size() > 1:
+        for parameter in model.parameters():
+            dist.all_reduce(parameter.grad)
+            parameter.grad /= world_size()
+    nn.utils.clip_grad_norm_(model.parameters(), 0.05)
+    optimizer.step()
+    return value
+"""
+
+CANDIDATE_BY_HAND = """
+
+def distribute(model):
+    dist.init_parallel_env()
+    for value in model.state_dict().values():
+        dist.broadcast(value, 0)
+    return model
+
+
+def train_step(model, optimizer, batch):
+    inputs, labels = batch
+    value = loss(model(inputs), labels)
+    value.backward()
+    count = dist.get_world_size()
+    if count > 1:
+        for parameter in model.parameters():
+            TOGETHER
+    paddle.nn.utils.clip_grad_norm_(model.parameters(), 0.05)
+    optimizer.step()
+    optimizer.clear_grad()
+    return value
+"""
+
+BY_MEAN = "dist.all_reduce(parameter.grad); parameter.grad.set_value(parameter.grad / count)"
+BY_SUM = "dist.all_reduce(parameter.grad)"
+BY_ONE_RANK = (
+    "total = parameter.grad.clone(); dist.all_reduce(total); parameter.grad.set_value(total / count if dist.get_rank() else parameter.grad)"
+)
+
+
+@pytest.mark.parametrize(
+    ("together", "limit", "gradients", "replicas"),
+    [
+        (BY_MEAN, 0.05, Way.JOINED, "equal after every step"),
+        (BY_SUM, 1e9, Way.SUM, "equal after every step"),
+        (BY_ONE_RANK, 0.05, Way.SOME, "different after step 0"),
+    ],
+    ids=["mean", "sum", "one rank"],
+)
+def test_gradients_that_a_step_exchanges_by_hand_are_told_as_the_update_takes_them(tmp_path, together, limit, gradients, replicas):
+    write(tmp_path)
+    for side, functions in {"reference": REFERENCE_BY_HAND, "candidate": CANDIDATE_BY_HAND.replace("TOGETHER", together)}.items():
+        text = (tmp_path / f"{side}.py").read_text()
+        for old, new in {"BatchNorm1": "Layer", "LayerD(": "LayerNorm(", "Layerd(": "LayerNorm(", "model.module.": "model."}.items():
+            text = text.replace(old, new)
+        (tmp_path / f"{side}.py").write_text(text + functions.replace("0.05", repr(limit)))
+    stage = check_project(tmp_path, ["distributed"])[0]["distributed"]
+    told = {p.key: (p.reference.text, p.candidate.text) for p in stage.pairs}
+    assert told["gradients"] == (Way.JOINED.value, gradients.value)
+    assert told["replicas"] == ("equal after every step", replicas)
+    assert told["update"][0] == Way.GIVEN.value
+    assert stage.verdict == (ALIGNED if gradients is Way.JOINED else DIVERGED)
 
 
 def failure_of(folder, side, timeout=120):

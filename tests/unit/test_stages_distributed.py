@@ -19,6 +19,7 @@ from paralign.run.project import read
 from paralign.run.ranks import Ranks
 from paralign.stages.distributed import behaviour
 from paralign.stages.distributed.behaviour import Average, Evidence, Spread, Way, Writers
+from paralign.stages.distributed.traits import _made
 
 sys.path.insert(0, str(Path(__file__).parent))
 import ranked
@@ -226,8 +227,16 @@ def test_ranks_of_uneven_batches_tell_a_mean_over_ranks_from_one_over_samples():
     assert told(weighted(0.75, 0.25), sizes=(6, 2)) is Way.SAMPLES
     assert told(weighted(0.5, 0.5), sizes=(6, 2)) is Way.MEAN
     assert told(ALONE[0], ALONE[1]) is Way.OWN
-    assert told(ALONE[0], MEAN) is Way.OTHER
+    assert told(ALONE[0], MEAN) is Way.SOME
+    assert told(times(ALONE[0], 3.0), MEAN) is Way.OTHER
     assert told({}, joined={}) is Way.NOTHING
+
+
+def test_an_update_may_be_off_by_the_rounding_of_its_weights_and_no_more():
+    rounded = times(MEAN, 1 + 1e-3)
+    size = float(np.sqrt(sum(np.sum(value**2) for value in MEAN.values())))
+    ways = [_made(rounded, MEAN, 1.0, resolution).way for resolution in (0.0, 1e-3 * size, 1.0 * size)]
+    assert ways == [Way.OTHER, Way.GIVEN, Way.OTHER]  # weights so coarse that the update drowns in them vouch for nothing
 
 
 def share(*batches, length=None, ended=True):

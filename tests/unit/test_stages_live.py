@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from pathlib import Path
 
@@ -51,6 +52,15 @@ def test_sides_that_draw_from_the_process_own_generator_do_not_disturb_each_othe
     side = {"dataset": lambda split: Drawing()}  # noqa: ARG005
     result = run(side, side, "data")
     assert (result.verdict, result.findings) == (ALIGNED, [])
+
+
+def test_a_side_that_ends_the_process_fails_by_itself():
+    def leaves(x):
+        sys.exit("no such opset")
+
+    result = run(model, leaves)
+    assert result.verdict == ERROR
+    assert "no such opset" in str(result.failure)
 
 
 # -- forward -----------------------------------------------------------------------------------------------------------------

@@ -71,14 +71,14 @@ class Live:
         """Do a job.
 
         Raises:
-            WorkerFailed: the side's code raised.
+            WorkerFailed: the side's code raised, or ended the process (``sys.exit``).
         """
         try:
             with nested(), self._afresh():
                 perform(self._session, job)
         except ParalignError as error:
             raise WorkerFailed(type(error).__name__, str(error), side=self.side) from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # an exporter that fails may end the process: that is the side's failure
             text = "".join(traceback.format_exception(error))
             raise WorkerFailed(type(error).__name__, str(error), traceback=text, side=self.side, frames=user_frames(error)) from error
 

@@ -339,10 +339,10 @@ class _Rank:
                     f"{self.rank} {share.contents(self.session, batch)}"  # what is computed from it depends on
                 )
             self.progress.say(f"step {number_}: forward, backward and update")
-            result, gradients = share.step(self.session, model, built, scheduler, batch)
-            losses.append(share.loss_of(self.session, result))
+            stepped = share.step(self.session, model, built, scheduler, batch)
+            losses.append(share.loss_of(self.session, stepped.result))
             if number_ == 0:
-                self._record(writer, model, gradients, state)
+                self._record(writer, model, stepped, state)
             replicas.append(self._digests(model))
         if not losses:
             raise UsageError(
@@ -352,9 +352,8 @@ class _Rank:
             )
         return losses, replicas, sizes
 
-    def _record(self, writer: "CaptureWriter", model: Any, gradients: Dict[str, Any], state: Dict[str, Any]) -> None:
-        for name, value in gradients.items():
-            writer.add(name[len(self.prefix) :], value, role="gradient", rank=self.rank)
+    def _record(self, writer: "CaptureWriter", model: Any, stepped: share.Stepped, state: Dict[str, Any]) -> None:
+        stepped.record(writer, self.prefix, rank=self.rank)
         for name, entry in self._entries(model):
             value = self.session.adapter.to_array(entry.tensor)
             if entry.role == "parameter":

@@ -6,9 +6,10 @@ The same in a rank and in one process.
 from __future__ import annotations
 
 import hashlib
-from contextlib import nullcontext
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -17,19 +18,43 @@ from paralign.adapters.parallel import parallel
 from paralign.dtypes import Typed, narrow, widen
 from paralign.errors import UnsupportedTensor, UsageError
 from paralign.worker.data import split_batch
+from paralign.worker.own_step import before_updates
 from paralign.worker.protocol import LocalMetric, Share
 from paralign.worker.several import as_given, as_one, rates_of
 from paralign.worker.training import scalar_of, trainer
 from paralign.worker.trees import leaves, to_value
 
 if TYPE_CHECKING:
+    from paralign.capture import Capture, CaptureWriter
     from paralign.worker.session import Session
+
+#: ``call`` of a gradient's record: as the backward pass left it, and as the first update took it
+LEFT, TAKEN = 0, 1
 
 #: samples that a loader's share is followed to: their numbers take 8 bytes each
 MOST = 1_000_000
 
 #: batches that a loader without a sampler is followed to, which have to be read
 READ = 1000
+
+
+@dataclass
+class Stepped:
+    """One training step: what it returned, and the gradients by name.
+
+    ``left`` is what the last backward pass left, before it was clipped or used; ``taken`` what the first update took, where the step
+    changed gradients in between: it clipped them, or brought the ranks' together by hand. Empty where it did not.
+    """
+
+    result: Any
+    left: "Dict[str, Typed]" = field(default_factory=dict)
+    taken: "Dict[str, Typed]" = field(default_factory=dict)
+
+    def record(self, writer: "CaptureWriter", prefix: str = "", **fields: Any) -> None:
+        """Write the gradients to a capture, without a prefix of their names."""
+        for call, gradients in ((LEFT, self.left), (TAKEN, self.taken)):
+            for name, value in gradients.items():
+                writer.add(name[len(prefix) :], value, role="gradient", call=call, **fields)
 
 
 def is_whole(session: "Session") -> bool:
@@ -53,8 +78,8 @@ def rates(session: "Session", built: Any) -> List[float]:
 
 
 def step(
-    session: "Session", model: Any, built: Any, scheduler: Any, batch: Any, given: "Optional[Dict[str, Typed]]" = None
-) -> Tuple[Any, Dict[str, Any]]:
+    session: "Session", model: Any, built: Any, scheduler: Any, batch: Any, given: "Optional[Dict[str, Typed]]" = None, at: int = LEFT
+) -> Stepped:
     """One step on a batch, by the side's own ``train_step`` or by its loss and optimizer.
 
     Args:
@@ -64,32 +89,104 @@ def step(
         scheduler: its schedule, or None.
         batch: as the loader gave it.
         given: gradients that take the place of those of the backward pass, by name; None leaves these.
-
-    Returns:
-        The loss (what ``train_step`` returned), and by name what gradients the last backward pass left, before they were clipped or used.
+        at: when they do: ``LEFT``, behind the backward pass; ``TAKEN``, before the first update, when the step has done its part.
     """
-    adapter, found = session.adapter, {}
-
-    def look() -> None:
-        if given is not None:
-            _put(session, model, given)
-        found.update({name: _copied(value) for name, value in _gradients(session, model).items()})
-
-    helper = parallel(adapter.name)
+    seen = _Gradients(session, model, given, at)
     if is_whole(session):
-        with nullcontext() if helper is None else helper.after_backward(look):
-            result = session.function("train_step")(model, as_given(built), batch)
-        return result, found
+        helper = parallel(session.adapter.name)
+        with ExitStack() as watching:
+            if helper is not None:
+                watching.enter_context(helper.after_backward(seen.look))
+                watching.enter_context(before_updates(built, seen.take))
+            seen.stepped.result = session.function("train_step")(model, as_given(built), batch)
+        return seen.stepped
     trains = trainer(session)
     inputs, labels = split_batch(batch)
-    result = session.function("loss")(session.call(session.fresh(inputs), model), session.fresh(labels))
-    trains.backward(scalar_of(result, adapter.is_tensor))
-    look()
+    seen.stepped.result = session.function("loss")(session.call(session.fresh(inputs), model), session.fresh(labels))
+    trains.backward(scalar_of(seen.stepped.result, session.adapter.is_tensor))
+    seen.look()
     if built is not None:
         trains.step(built)
         trains.step_scheduler(built, scheduler)
     trains.clear_gradients(model, built)
-    return result, found
+    return seen.stepped
+
+
+class _Gradients:
+    """Note the gradients of one step as it passes, or lay given ones in their place."""
+
+    def __init__(self, session: "Session", model: Any, given: "Optional[Dict[str, Typed]]", at: int) -> None:
+        self.session, self.model = session, model
+        self.given, self.at = given, at
+        self.stepped = Stepped(None)
+
+    def look(self) -> None:
+        """Behind a backward pass."""
+        if self.given is not None and self.at == LEFT:
+            _put(self.session, self.model, self.given)
+        self.stepped.left.update(self._now())
+        self.stepped.taken = {}
+
+    def take(self) -> None:
+        """Before an update: of several behind one backward pass, the first counts."""
+        stepped = self.stepped
+        if not stepped.left or stepped.taken:
+            return
+        if self.given is not None and self.at == TAKEN:
+            _put(self.session, self.model, self.given)
+            stepped.taken = dict(self.given)
+            return
+        now = self._now()
+        if _differ(stepped.left, now):
+            stepped.taken = now
+
+    def _now(self) -> "Dict[str, Typed]":
+        return {name: _copied(value) for name, value in _gradients(self.session, self.model).items()}
+
+
+def gradients_of_ranks(ranks: "Sequence[Capture]") -> int:
+    """Tell which gradients show how the ranks exchange theirs: ``LEFT`` or ``TAKEN``.
+
+    A wrapper brings them together within the backward pass, which then leaves the same in all ranks: whatever the step does afterwards
+    (it clips them) is the update's affair. Where the backward pass leaves others in each rank, only a step of the user's own can have
+    brought them together before the update took them.
+    """
+    exchanged = _shared([gradients_of(rank, LEFT) for rank in ranks])
+    changed = any(gradients_of(rank, TAKEN) for rank in ranks)
+    return TAKEN if changed and not exchanged else LEFT
+
+
+def gradients_of(capture: "Capture", call: int, **fields: Any) -> "Dict[str, Any]":
+    """Name -> array of the gradients that were recorded at a point of a step."""
+    found = capture.select(role="gradient", call=call, **fields)
+    return {record.name: capture.array(record) for record in found if record.location is not None}
+
+
+def _shared(ranks: "Sequence[Dict[str, Any]]") -> bool:
+    """Whether all ranks have the same gradients, up to the rounding of a sum in another order."""
+    first, *others = ranks
+    return all(other.keys() == first.keys() and all(_near(first[name], other[name]) for name in first) for other in others)
+
+
+def _near(one: Any, other: Any) -> bool:
+    """Whether arrays are equal up to 1e-5 of the greatest element.
+
+    Sums of float32 in another order are nearer, gradients of other samples are not.
+    """
+    if one.shape != other.shape:
+        return False
+    atol = 1e-5 * float(np.abs(one).max(initial=0.0))
+    return bool(np.allclose(one, other, rtol=1e-5, atol=atol, equal_nan=True))
+
+
+def _differ(left: "Dict[str, Typed]", now: "Dict[str, Typed]") -> bool:
+    if left.keys() != now.keys():
+        return True
+    return any(not _same(left[name], now[name]) for name in left)
+
+
+def _same(one: Typed, other: Typed) -> bool:
+    return one.dtype == other.dtype and one.array.tobytes() == other.array.tobytes()
 
 
 def _put(session: "Session", model: Any, given: "Dict[str, Typed]") -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Dict, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 import numpy as np
 
 from paralign.adapters.base import Training
-from paralign.dtypes import is_floating, narrow, widen
+from paralign.dtypes import EPS, is_floating, narrow, widen
 from paralign.errors import UsageError
 from paralign.worker import share
 from paralign.worker.forward import attempt_run
@@ -72,10 +72,13 @@ def _steps(
     start = session.snapshot()
     for rank, batch in [*enumerate(batches), (JOINED, whole)]:
         answer.losses.setdefault(run, {})[str(rank)] = _step(session, writer, run, rank, batch, start)
-    gradients = values["rank-0"].select(role="gradient")
-    if run == NATIVE and gradients:
-        given = {r.name: values["rank-0"].value(r) for r in gradients if r.location is not None}
-        _step(session, writer, GIVEN, JOINED, whole, start, given)
+    ranks = [values[f"rank-{rank}"] for rank in range(nproc)]
+    at = share.gradients_of_ranks(ranks)
+    found = ranks[0].select(role="gradient", call=at) or ranks[0].select(role="gradient", call=share.LEFT)
+    given = {record.name: ranks[0].value(record) for record in found if record.location is not None}
+    if run == NATIVE and given:
+        _step(session, writer, GIVEN, JOINED, whole, start, given, at)
+        answer.resolution = _resolution([start[name] for name in given if name in start])
 
 
 def _step(
@@ -86,14 +89,14 @@ def _step(
     batch: Any,
     start: "Dict[str, Typed]",
     given: "Optional[Dict[str, Typed]]" = None,
+    at: int = share.LEFT,
 ) -> Optional[float]:
     """One step from the start, recorded; the model is put back."""
     session.adapter.train(session.model, "quiet")
     session.seed()
     built, scheduler = share.optimizer(session, session.model)
-    result, gradients = share.step(session, session.model, built, scheduler, batch, given)
-    for name, value in gradients.items():
-        writer.add(name, value, role="gradient", run=run, rank=rank)
+    stepped = share.step(session, session.model, built, scheduler, batch, given, at)
+    stepped.record(writer, run=run, rank=rank)
     for entry in session.entries():
         if entry.shared is not None:
             continue
@@ -106,7 +109,14 @@ def _step(
     session.adapter.load_state(session.model, start)
     if isinstance(session.adapter, Training):
         session.adapter.clear_gradients(session.model, None)
-    return share.loss_of(session, result)
+    return share.loss_of(session, stepped.result)
+
+
+def _resolution(values: "List[Typed]") -> float:
+    """The L2 norm of what rounding may take from weights: half a unit in the last place each."""
+    floats = [value for value in values if is_floating(value.dtype)]
+    each = [np.linalg.norm(widen(value).astype(np.float64)) * EPS[value.dtype] / 2 for value in floats]
+    return float(np.linalg.norm(each)) if each else 0.0
 
 
 def _batch(session: Session, capture: "Capture", run: str) -> Any:

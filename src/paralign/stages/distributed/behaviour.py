@@ -40,6 +40,7 @@ class Way(Enum):
     PART = "as of one process on the joined batch, divided by the number of ranks"
     OWN = "each rank keeps its own: nothing is exchanged"
     FIRST = "rank 0's"
+    SOME = "some ranks keep their own, the others do not: not all take part in the exchange"
     GIVEN = "what one process's optimizer makes of the ranks' gradients"
     OTHER = "nothing that the ranks' batches explain"
     NOTHING = "there is none"
@@ -124,14 +125,24 @@ class Evidence:
         noise, first = self.noise, self.ranks[0]
         together = all(distance(rank, first) <= LIMIT * noise for rank in self.ranks[1:])
         if not together:
-            own = max(distance(rank, _times(alone, scale)) for rank, alone in zip(self.ranks, self.alone, strict=True))
-            return Found(Way.OWN if own <= LIMIT * noise else Way.OTHER, own, noise)
+            return self._apart(scale)
         tried = {way: distance(first, _times(value, scale)) for way, value in self._ways()}
         for way, error in tried.items():
             if error <= LIMIT * noise:
                 return Found(way, error, noise)
         joined = _times(self.joined, scale)
         return Found(Way.OTHER, tried[Way.JOINED], noise, worst(first, joined))
+
+    def _apart(self, scale: float) -> Found:
+        """Which ranks keep their own, where not all have the same."""
+        noise = self.noise
+        own = [distance(rank, _times(alone, scale)) for rank, alone in zip(self.ranks, self.alone, strict=True)]
+        keeps = [error <= LIMIT * noise for error in own]
+        if all(keeps):
+            return Found(Way.OWN, max(own), noise)
+        if any(keeps):
+            return Found(Way.SOME, max(own), noise)
+        return Found(Way.OTHER, max(own), noise, worst(self.ranks[0], self.ranks[-1]))
 
     def _ways(self) -> list[tuple[Way, Mapping[str, Array]]]:
         count, samples = len(self.ranks), sum(self.sizes)

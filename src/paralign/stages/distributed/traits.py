@@ -14,6 +14,7 @@ from paralign.stages.distributed import behaviour
 from paralign.stages.distributed.behaviour import Average, Evidence, Found, Spread, Way, Writers
 from paralign.worker.protocol import InOneProcess, LocalMetric, Ranked, RankTold, Single
 from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.share import LEFT, gradients_of_ranks
 from paralign.worker.single import GIVEN, JOINED
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ Array = np.ndarray[Any, Any]
 
 #: what is said of ways of bringing gradients together that are sound; all others are warned of where both sides have them
 _SOUND = (Way.JOINED, Way.SAMPLES, Way.MEAN, Way.GIVEN, Way.NOTHING)
+
+#: the rounding of weights, as a share of an update, up to which it is granted: a factor of the rate that is off by 5 % is still seen
+COARSE = 0.01
 
 
 @dataclass
@@ -87,13 +91,22 @@ class Side:
     def evidence(self, role: str) -> Evidence:
         """All tensors of a role, of the ranks and of one process."""
         count, run = len(self.ranks.ranks), DOUBLE if DOUBLE in self.alone.runs else NATIVE
-        ranks = [_values(self.ranks, role, rank=rank) for rank in range(count)]
+        call = gradients_of_ranks(self.ranks.ranks) if role == "gradient" else LEFT
+        ranks = [_at(call, self.ranks, role, rank=rank) for rank in range(count)]
         batches = (*range(count), JOINED)
-        ones = {rank: _values(self.one, role, run=run, rank=rank) for rank in batches}
+        ones = {rank: _at(call, self.one, role, run=run, rank=rank) for rank in batches}
         both = run == DOUBLE and NATIVE in self.alone.runs
-        native = [_values(self.one, role, run=NATIVE, rank=rank) for rank in batches] if both else None
+        native = [_at(call, self.one, role, run=NATIVE, rank=rank) for rank in batches] if both else None
         sizes = [answer.sizes[0] or 1 for answer in self.answers]
         return Evidence(ranks, [ones[rank] for rank in range(count)], ones[JOINED], native, sizes)
+
+
+def _at(call: int, capture: Capture, role: str, **fields: Any) -> dict[str, Array]:
+    """The tensors at a point of a step.
+
+    Those that the backward pass left where the step changed nothing before its update.
+    """
+    return _values(capture, role, call=call, **fields) or _values(capture, role, call=LEFT, **fields)
 
 
 def _values(capture: Capture, role: str, **fields: Any) -> dict[str, Array]:
@@ -153,6 +166,7 @@ _BRING = {
     Way.OWN: "wrap the model (DistributedDataParallel, DataParallel), or all-reduce the gradients",
     Way.PART: "a mean is divided by the number of ranks once more: leave one of the two divisions out",
     Way.FIRST: "all-reduce the gradients instead of sending rank 0's",
+    Way.SOME: "let every rank take what the exchange gave: each has to put it in the place of its own gradients",
 }
 
 
@@ -167,7 +181,9 @@ def _numbers(side: Side) -> Iterator[Trait]:
     given = _values(side.one, "parameter", run=GIVEN, rank=JOINED)
     moved = any(np.any(value) for value in update.joined.values())
     if moved and given:
-        yield _brought("update", _made(update.ranks[0], given, side.scale or 1.0), side.place("train_step", "build_optimizer"))
+        yield _brought(
+            "update", _made(update.ranks[0], given, side.scale or 1.0, side.alone.resolution), side.place("train_step", "build_optimizer")
+        )
     elif moved:
         yield _brought("update", update.told(side.scale or 1.0), place)
     else:
@@ -177,16 +193,24 @@ def _numbers(side: Side) -> Iterator[Trait]:
         yield loss
 
 
-def _made(update: Mapping[str, Array], given: Mapping[str, Array], scale: float) -> Found:
-    """Whether an update is one process's from the same gradients, times the rate's factor."""
+def _made(update: Mapping[str, Array], given: Mapping[str, Array], scale: float, resolution: float) -> Found:
+    """Whether an update is one process's from the same gradients, times the rate's factor.
+
+    Both were read from weights that are rounded to their types: ``resolution`` is the norm of what that may take from one of them.
+    """
     wanted = {name: value * scale for name, value in given.items()}
     error = behaviour.distance(update, wanted)
-    within = error <= behaviour.LIMIT * behaviour.LEAST
+    size = float(np.sqrt(sum(np.sum(value**2) for value in wanted.values())))
+    rounding = resolution * (1 + abs(scale)) / size if size else 0.0
+    granted = rounding if rounding <= COARSE else 0.0  # an update that drowns in rounding proves nothing
+    within = error <= behaviour.LIMIT * behaviour.LEAST + granted
     return Found(Way.GIVEN if within else Way.OTHER, error, worst="" if within else behaviour.worst(update, wanted))
 
 
 def _brought(key: str, found: Found, place: tuple[str, str]) -> Trait:
-    weak = f"nothing explains it (most differs {found.worst})" if found.way is Way.OTHER else ""
+    weak = ""
+    if found.way is Way.OTHER:
+        weak = f"nothing explains it (most differs {found.worst})" if found.worst else "nothing explains it"
     return Trait(key, found.way.value, found.way in _SOUND, *place, fix=_BRING.get(found.way, ""), found=found, weak=weak)
 
 

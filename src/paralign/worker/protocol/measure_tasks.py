@@ -38,7 +38,8 @@ class LocalMetric:
 class InOneProcess(Ran):
     """The answer of the task ``single``.
 
-    Losses by run and rank; without a launcher: the rates, the share of the samples, the metrics.
+    Losses by run and rank; without a launcher: the rates, the share of the samples, the metrics. ``resolution`` is the L2 norm of what
+    rounding takes from the weights that an update was added to.
     """
 
     losses: Dict[str, Dict[str, Optional[float]]] = field(default_factory=dict)
@@ -46,6 +47,7 @@ class InOneProcess(Ran):
     share: Optional[Share] = None
     metrics: Optional[Dict[str, float]] = None
     local: Optional[LocalMetric] = None
+    resolution: float = 0.0
 
 
 @dataclass(frozen=True)
