@@ -12,6 +12,7 @@ import numpy as np
 from paralign.locate.provenance import counterpart_operand, other_operand, other_rows
 from paralign.locate.provenance.counterparts import SAME_RMS, TELLING, Counterparts, doing, is_drawn, is_equal, origin
 from paralign.locate.provenance.counts import COMPARISONS, Counts, is_count
+from paralign.locate.provenance.places import Places
 from paralign.locate.provenance.readings import is_from_file, is_length, setting_of, stored_in, taken_as
 from paralign.locate.provenance.selections import Selections, arrays_of
 from paralign.locate.provenance.value_graph import COMMON, READINGS, SETTING, Seen, Texts, behind
@@ -95,6 +96,7 @@ class Search:
         self._led = {_known(e) for root in excused for e in _decisive(root) if e.kind in _FAITHFUL and not _is_simple(e)}
         self._counts = Counts(defaults)
         self._selections: Selections | None = None
+        self._places: Places | None = None
         self._texts = Texts(defaults if candidate.numbers is not None else ())  # to which a number leads only by what they choose
         self._led_by_numbers = {_known(e) for root in excused for e in reached([root], _not_compared) if e.kind in _FAITHFUL}
 
@@ -210,7 +212,7 @@ class Search:
         wrong, doubtful = self._wrong_of(known, self._beside(each, due))
         if each.kind == "item" and wrong and all(_are_places(inner) for inner, _ in wrong):
             wrong, doubtful = [], wrong  # each side may take its parts by places of its own
-        wrong = wrong or self._otherwise_selected(each) or self._unlike_counterpart(each, due) or doubtful
+        wrong = wrong or self._otherwise_selected(each) or self._unlike_counterpart(each, due) or self._otherwise_taken(each) or doubtful
         if not any(inner.numbers is not None or self._has_wrong_number(inner) for inner, _ in wrong):
             unseen = self._unseen_number(each, known)
             if unseen is not None or not wrong:
@@ -280,6 +282,15 @@ class Search:
             return []
         found = [inner for inner in arrays_of(each) if self._selections.is_cut_wrongly(inner)]
         return [(found[0], None)] if len({inner.source for inner in found}) == 1 else []
+
+    def _otherwise_taken(self, each: Expression) -> list[tuple[Expression, Expression | None]]:
+        """What chose the places at which right numbers were taken, where others are due."""
+        if not self._own or each.numbers is None:
+            return []
+        if self._places is None:
+            self._places = Places(self.defaults, self._own)
+        chosen = self._places.chosen_wrongly(each)
+        return [(chosen, None)] if chosen is not None else []
 
     def _is_wrong_part(self, each: Expression) -> bool:
         """Whether a wrong part was cut out of something that holds the right part."""

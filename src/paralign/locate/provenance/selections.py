@@ -98,7 +98,7 @@ class Selections:
         around = [array for array in near if within(held.numbers, array)]
         if not around or any(within(numbers, array) and not within(held.numbers, array) for array in near):
             return False  # the array itself is not the reference's; or these numbers are taken there too
-        shared = [int(np.sum(_are_in(numbers, array))) for array in near if array.size <= TWICE * numbers.size]
+        shared = [int(np.sum(are_in(numbers, array))) for array in near if array.size <= TWICE * numbers.size]
         return any(numbers.size <= 2 * count < 2 * numbers.size for count in shared)
 
     def is_cut_wrongly(self, root: Expression) -> bool:
@@ -145,10 +145,10 @@ def _measured(each: Expression) -> Numbers | None:
 
 def within(few: Numbers, many: Numbers) -> bool:
     """Whether each of some numbers is one of others, but for what float32 rounds."""
-    return bool(np.all(_are_in(few, many)))
+    return bool(np.all(are_in(few, many)))
 
 
-def _are_in(few: Numbers, many: Numbers) -> npt.NDArray[np.bool_]:
+def are_in(few: Numbers, many: Numbers) -> npt.NDArray[np.bool_]:
     """Which of some numbers are among others, but for what float32 rounds."""
     place = np.searchsorted(many, few)
     near = [many[np.clip(place + step, 0, many.size - 1)] for step in (-1, 0)]
