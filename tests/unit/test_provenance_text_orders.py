@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.unit.test_provenance import line_of, record
 
 from paralign.locate.provenance import tracing_back
-from paralign.locate.provenance.text_orders import first_disordered
+from paralign.locate.provenance.text_orders import first_disordered, first_of_other_texts
 
 __all__ = ["record"]
 
@@ -52,3 +52,50 @@ def test_other_texts_and_few_texts_tell_nothing(record):
     assert named(record, other) is None
     few = "def run():\n    return sorted(['b', 'a', 'c'], reverse=True)\n"
     assert first_disordered(tracing_back.Sides(record("def run():\n    return ['a', 'b', 'c']\n"), record(few))) is None
+
+
+def test_an_order_that_the_reference_makes_in_place_is_not_judged(record):
+    kept = "[f'w{n * 37 % 101}' for n in range(101)]"
+    in_place = f"def run():\n    kept = {kept}\n    kept.sort()\n    return len(kept)\n"
+    handed_on = f"def run():\n    return len(sorted({kept}))\n"
+    assert first_disordered(tracing_back.Sides(record(in_place), record(handed_on))) is None
+
+
+WORDS = """
+    TEXT = "the fox saw a hen and the hen saw an owl by the old gate in a far and dim field"
+
+    def shorten(words, limit=9):
+        tail = limit // 4
+        return words[: limit - tail] + words[-tail:]
+
+    def run():
+        return shorten(TEXT.split())
+"""
+
+SHORTENED = """
+    import re
+    TEXT = "the fox saw a hen and the hen saw an owl by the old gate in a far and dim field"
+    LIMIT = 9
+
+    def run():
+        words = re.findall("[a-z]+", TEXT)
+        if len(words) > LIMIT:
+            back = LIMIT // 4
+            words = words[: LIMIT - back] + words[len(words) - back :]
+        return words
+"""
+
+
+def named_of_texts(record, candidate):
+    return first_of_other_texts(tracing_back.Sides(record(WORDS), record(candidate)))
+
+
+def test_a_list_of_other_texts_is_named_where_it_is_made_of_right_ones(record):
+    wrong = SHORTENED.replace("words[: LIMIT - back] + words[len(words) - back :]", "words[:LIMIT]  # HERE")
+    assert named_of_texts(record, wrong).expression.line == line_of(wrong)
+    wrong = SHORTENED.replace('re.findall("[a-z]+", TEXT)', 're.findall("[a-z]{2,}", TEXT)  # HERE')
+    assert named_of_texts(record, wrong).expression.line == line_of(wrong)
+
+
+def test_right_lists_of_texts_are_not_named(record):
+    assert named_of_texts(record, SHORTENED) is None

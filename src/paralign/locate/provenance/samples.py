@@ -40,7 +40,7 @@ def follow(context: Context, divergence: Divergence | None, of: str, number: int
         if any(_is_unseen(inner, known) for role, inner in found.expression.values if role != "function"):
             return False  # the way of the sample has seen more of it
     if sides is not None and found is None:
-        found = text_orders.first_disordered(sides)
+        found = text_orders.first_of_other_texts(sides) or text_orders.first_disordered(sides)
     name(divergence, found)
     return found is not None
 

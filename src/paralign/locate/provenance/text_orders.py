@@ -1,8 +1,11 @@
-"""Lists of texts that hold the reference's in another order: a vocabulary, classes, files."""
+"""Lists of texts that are not the reference's, or hold them in another order.
+
+A vocabulary, classes, files, the words of a sample.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from paralign.locate.provenance.blame import Blamed
@@ -14,6 +17,54 @@ if TYPE_CHECKING:
     from paralign.locate.provenance.tracing_back import Sides
     from paralign.locate.provenance.value_graph import Expression
 
+#: texts from which on a list of them is met by no chance
+TELLING = 4
+
+#: methods that bring a list into another order where it is
+_IN_PLACE = frozenset({"sort", "reverse", "shuffle"})
+
+#: kinds of expressions that make a list of others
+_MAKING = frozenset({"operation", "call", "item"})
+
+
+def first_of_other_texts(sides: Sides) -> Blamed | None:
+    """What makes of right texts a list in place of one of the reference's.
+
+    The first whose list is as long as the reference's; of several such lines the first.
+    """
+    known, own = (set(_texts(graph.expressions)) for graph in (sides.reference, sides.candidate))
+    lacking = [(len(texts), Counter(texts)) for texts in known - own]
+    found: list[tuple[bool, int, Expression]] = []
+    for each in sides.candidate.expressions:
+        texts = _plain_texts(each)
+        if texts is None or texts in known or each.kind not in _MAKING or each.is_copy or not each.file:
+            continue
+        made_of = [_plain_texts(inner) for _, inner in each.values]
+        if any(inner is not None and inner not in known for inner in made_of):
+            continue
+        alike = [length for length, due in lacking if _shares_most(Counter(texts), due)]
+        if alike:
+            found.append((len(texts) not in alike, each.number, each))
+    only = min(found, key=lambda way: way[:2])[2] if found else None
+    return None if only is None else Blamed(only, [only])
+
+
+def _texts(expressions: Iterable[Expression]) -> Iterable[tuple[str, ...]]:
+    return (texts for texts in map(_plain_texts, expressions) if texts is not None)
+
+
+def _plain_texts(each: Expression) -> tuple[str, ...] | None:
+    """The texts of a list that holds nothing else; None for few texts."""
+    if each.mark[0] != "l" or len(each.mark[1]) < TELLING or not all(isinstance(text, str) for text in each.mark[1]):
+        return None
+    return tuple(each.mark[1])
+
+
+def _shares_most(own: Counter[str], due: Counter[str]) -> bool:
+    """Whether two lists have most of their texts in common, and not all."""
+    shared = (own & due).total()
+    return 2 * shared > max(own.total(), due.total()) and own != due
+
 
 def first_disordered(sides: Sides) -> Blamed | None:
     """The one line that brings texts into an order that the reference never has.
@@ -23,6 +74,8 @@ def first_disordered(sides: Sides) -> Blamed | None:
     known: dict[str, set[str]] = defaultdict(set)
     for _, (order, texts) in _lists(sides.reference.expressions):
         known[texts].add(order)
+    for texts in _ordered_in_place(sides.reference.expressions):
+        known.pop(texts, None)  # in which order they stay was not seen
     wrong: dict[str, Expression] = {}
     for each, (order, texts) in _lists(sides.candidate.expressions):
         if order in known[texts]:
@@ -32,6 +85,13 @@ def first_disordered(sides: Sides) -> Blamed | None:
     found = {each.source: each for each in wrong.values()}
     only = next(iter(found.values())) if len(found) == 1 else None
     return None if only is None else Blamed(only, [only])
+
+
+def _ordered_in_place(expressions: Iterable[Expression]) -> Iterable[str]:
+    """What the lists hold that a method of theirs brings into another order."""
+    for call in expressions:
+        if call.kind == "call" and call.label.rpartition(".")[2] in _IN_PLACE:
+            yield from (texts for _, (_, texts) in _lists([inner for _, inner in call.inputs]))
 
 
 def _lists(expressions: Iterable[Expression]) -> Iterable[tuple[Expression, list[str]]]:
