@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paralign.locate.provenance.blame import Blamed, Search
@@ -23,30 +24,53 @@ if TYPE_CHECKING:
 PART = "train_step"
 
 
-def follow(
-    context: Context, divergence: Divergence | None, values: dict[str, Capture], names: tuple[Sequence[str], Sequence[str]], steps: int
-) -> None:
-    """Name the expression of the candidate's train step that made a compared tensor wrong.
+@dataclass(frozen=True)
+class Returned:
+    """A part of what a training step returns."""
+
+    step: int
+    leaf: str
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """What is wrong after some training steps.
+
+    Attributes:
+        references: the reference's names of the wrong tensors.
+        candidates: the candidate's, in the same order.
+        returned: the wrong parts of results, which tell where no tensor is wrong: an average beside the weights, a norm.
+    """
+
+    references: Sequence[str]
+    candidates: Sequence[str]
+    returned: Sequence[Returned] = ()
+
+
+def follow(context: Context, divergence: Divergence | None, values: dict[str, Capture], wrong: Wrong, steps: int) -> None:
+    """Name the expression of the candidate's train step that made something compared wrong.
 
     Args:
         context: the check.
         divergence: what is named so far.
         values: inputs and labels.
-        names: of the tensors that are wrong after the steps, the reference's and the candidate's; in the same order.
+        wrong: what is wrong after the steps.
         steps: that were compared.
     """
+    names = (wrong.references, wrong.candidates)
     sides = recorded(context, PART, values, steps=steps, names=names) if divergence is not None else None
     if sides is not None:
-        name(divergence, first_wrong(sides, list(zip(*names, strict=True)), steps))
+        name(divergence, first_wrong(sides, list(zip(*names, strict=True)), steps, wrong.returned))
 
 
-def first_wrong(sides: Sides, names: Sequence[tuple[str, str]], steps: int) -> Blamed | None:
+def first_wrong(sides: Sides, names: Sequence[tuple[str, str]], steps: int, returned: Sequence[Returned] = ()) -> Blamed | None:
     """The expression at fault in the first step that leaves something wrong.
 
     Args:
         sides: what was recorded.
         names: the reference's and the candidate's, of the tensors that are wrong in the end.
         steps: that were recorded.
+        returned: the wrong parts of the steps' results.
     """
     seen = SeenApart(sides.reference.expressions)
     lacking = _loss_without_a_step(sides, seen)
@@ -54,7 +78,8 @@ def first_wrong(sides: Sides, names: Sequence[tuple[str, str]], steps: int) -> B
         return lacking
     given = [e for e in sides.candidate.expressions if e.kind == "attribute" and e.label == "grad"]  # of equal losses
     for step in range(steps):
-        wrong = [pair for pair in _ends(sides, names, step) if seen.has(pair[0]) is False]
+        ends = [*_ends(sides, names, step), *_results(sides, returned, step)]
+        wrong = [pair for pair in ends if seen.has(pair[0]) is False]
         if wrong:
             found = most_blamed(sides, seen, wrong, given, _right_losses(sides))
             return found or strange_number(sides, seen) or other_argument(sides)
@@ -113,6 +138,13 @@ def _ends(sides: Sides, names: Sequence[tuple[str, str]], step: int) -> list[tup
     if step == 0 and len(losses[0]) == len(losses[1]):
         known += zip(*losses, strict=True)
     return known
+
+
+def _results(sides: Sides, returned: Sequence[Returned], step: int) -> list[tuple[Expression, Expression | None]]:
+    """What made the wrong parts of a step's result."""
+    names = [f"result:{step}:{part.leaf}" for part in returned if part.step == step]
+    roots = [(sides.candidate.root(word), sides.reference.root(word)) for word in names]
+    return [(own, due) for own, due in roots if own is not None]
 
 
 def _differentiated(graph: ValueGraph) -> list[Expression]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.provenance import own_steps, tracing_back
+from paralign.locate.provenance.own_steps import Returned, Wrong
 from paralign.model import (
     Divergence,
     Finding,
@@ -70,13 +71,16 @@ def explain(part: StageResult, steps: Steps, method: Method) -> None:
 
 def trace(part: StageResult, steps: Steps) -> None:
     """Name the candidate's expression that made something wrong, where one is found."""
-    references, candidates = [], []
+    references, candidates, results = [], [], []
     for pair in part.wrong:
         one, other = pair.reference, pair.candidate
         if one is not None and other is not None and one.role in ("parameter", "buffer"):
             references.append(one.name)
             candidates.append(other.name)
-    own_steps.follow(steps.context, part.divergence, steps.given, (references, candidates), steps.context.settings.steps)
+        elif one is not None and one.name == "result":
+            results.append(Returned(one.step or 0, one.leaf))
+    wrong = Wrong(references, candidates, [] if references else results)
+    own_steps.follow(steps.context, part.divergence, steps.given, wrong, steps.context.settings.steps)
     if part.divergence is not None and part.divergence.rule == tracing_back.RULE:
         cause = "an expression of the candidate's training step makes something else than the reference's of the same values"
         found = Finding("own_step/expression", cause, "compare the two lines: the values that go in are equal")

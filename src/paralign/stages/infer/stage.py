@@ -54,23 +54,33 @@ def run(context: Context) -> StageResult:
     if result.wrong:
         result.verdict = DIVERGED  # that holds whatever else failed
         result.divergence = first(result.pairs)
-        wrong_prediction.follow(context, result)
-        _trace_back(context, result)
+        was_cut_off = wrong_prediction.follow(context, result)
+        _trace_back(context, result, may_be_named=was_cut_off)
     return result
 
 
-def _trace_back(context: Context, result: StageResult) -> None:
-    """Name the line that makes a prediction wrong, where nothing is named yet."""
+def _trace_back(context: Context, result: StageResult, *, may_be_named: bool) -> None:
+    """Name the line that makes a prediction wrong, where nothing is named yet.
+
+    ``may_be_named``: also where a line is named that nothing confirms.
+    """
     divergence = result.divergence
     pair = divergence.pair if divergence is not None else None
     if divergence is None or pair is None or pair.candidate is None or pair.reference is None:
         return
-    if divergence.candidate is None or divergence.candidate.source or not context.has("candidate", "predict"):
+    if divergence.candidate is None or not context.has("candidate", "predict"):
+        return
+    is_settled = divergence.confirmed or not may_be_named
+    if divergence.candidate.source and is_settled:
         return
     sides = tracing_back.recorded(context, "infer", paths=context.settings.paths)
-    if sides is not None:
-        names = [f"{r.name}:{r.leaf}" for r in (pair.candidate, pair.reference)]
-        tracing_back.name(divergence, tracing_back.of_value(sides, names[0], names[1]))
+    if sides is None:
+        return
+    names = [f"{r.name}:{r.leaf}" for r in (pair.candidate, pair.reference)]
+    found = tracing_back.of_value(sides, names[0], names[1])
+    if found is not None and divergence.candidate.source:  # what stood beside the other line says nothing of this one
+        divergence.reference, divergence.last_agreeing = None, None
+    tracing_back.name(divergence, found)
 
 
 def _functions(context: Context, result: StageResult, outputs: Noise | None, paths: list[str]) -> None:

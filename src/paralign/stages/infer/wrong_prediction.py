@@ -6,6 +6,7 @@ The first step before or behind the network that makes something else of the sam
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paralign.dtypes import EPS
@@ -31,16 +32,26 @@ ROUNDED = 100 * EPS["float32"]
 HELD_OUT = 2
 
 
-def follow(context: Context, result: StageResult) -> None:
+@dataclass(frozen=True)
+class Followed:
+    """How a prediction was followed to the line that is named."""
+
+    was_cut_off: bool
+
+
+def follow(context: Context, result: StageResult) -> bool:
     """Point the divergence at the first line that differs, with its cause.
 
-    Leaves it as it is where a side cannot be traced.
+    Leaves it as it is where a side cannot be traced. Gives whether a side's way was cut off: then the line may be no more than
+    where the two are told apart first of what was kept.
     """
     wrong = result.wrong
     for kind in ("predict", "command"):
         first = next((p for p in wrong if _place(p)[0] == kind), None)
-        if first is not None and _followed(context, result, kind, first):
-            return
+        way = _followed(context, result, kind, first) if first is not None else None
+        if way is not None:
+            return way.was_cut_off
+    return False
 
 
 def _place(pair: Pair) -> tuple[str, int, str]:
@@ -52,15 +63,16 @@ def _place(pair: Pair) -> tuple[str, int, str]:
     return name, int(number), record.leaf
 
 
-def _followed(context: Context, result: StageResult, kind: str, first: Pair) -> bool:
+def _followed(context: Context, result: StageResult, kind: str, first: Pair) -> Followed | None:
     _, number, leaf = _place(first)
     captures = _traced(context, result, kind, number)
     guilty = None if captures is None else _located(captures, kind, leaf)
     if guilty is None or captures is None:
-        return False
-    for side, capture in zip(("reference", "candidate"), captures, strict=True):
-        if Predicted.answer(capture).exhausted:
-            result.notes.append(f"the trace of the {side}'s prediction was cut off: its way is too long to be kept whole")
+        return None
+    sides = ("reference", "candidate")
+    cut_off = [side for side, capture in zip(sides, captures, strict=True) if Predicted.answer(capture).exhausted]
+    for side in cut_off:
+        result.notes.append(f"the trace of the {side}'s prediction was cut off: its way is too long to be kept whole")
     _hold_out(context, result, kind, guilty, number, leaf)
     before = result.divergence
     result.divergence = Divergence(
@@ -73,7 +85,7 @@ def _followed(context: Context, result: StageResult, kind: str, first: Pair) -> 
     )
     if guilty.finding is not None:
         result.findings.append(guilty.finding)
-    return True
+    return Followed(was_cut_off=bool(cut_off))
 
 
 def _traced(context: Context, result: StageResult, kind: str, number: int) -> tuple[Capture, Capture] | None:

@@ -154,7 +154,7 @@ def _optimizer(run: Run) -> None:
 def _train_step(run: Run) -> None:
     """Take the side's own steps on the given batches, without dropout.
 
-    After each, what made the named tensors is noted.
+    After each, what made the named tensors is noted, and what made its result.
     """
     session, recorder = run.session, run.recorder
     model = _loaded(run)
@@ -169,7 +169,8 @@ def _train_step(run: Run) -> None:
         session.adapter.seed(session.base_seed + step)
         note = partial(run.gradients, model, watched if step == 0 else [])
         with kept(session, model, "quiet"), before_updates(optimizer, note):
-            recorder.run(run.functions["train_step"], {"model": model, "optimizer": optimizer, "batch": batch})
+            _, made = recorder.run(run.functions["train_step"], {"model": model, "optimizer": optimizer, "batch": batch})
+        run.leaves(f"result:{step}", made)
         for entry in watched:
             run.root(f"after:{step}:{entry.name}", recorder.origin_of(entry.tensor))
 
