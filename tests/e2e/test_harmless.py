@@ -145,6 +145,64 @@ def test_a_replayed_pass_that_differs_is_not_aligned_where_no_operation_is_shown
     assert any("uses the same draws in another way" in warning for warning in stage.warnings)
 
 
+def test_every_draw_of_a_candidate_in_pytorch_is_replayed():
+    """PyTorch detaches what a function that makes a tensor returns, where another holds it: that is no operation of the program."""
+
+    def drops(y, training):
+        for _ in range(3):
+            y = y * (torch.rand(len(y), 1, 1, dtype=y.dtype) < 0.8) / 0.8 if training else y
+        return y
+
+    sides = [Side(framework="torch", functions={"build_model": net(torch, act), "loss": square}) for act in (drops, drops)]
+    notes = check(*sides, inputs=X, labels=np.ones(1, "float32"), stages=["backward"])["backward"].notes
+    assert any("; 3 drew what the reference drew" in note for note in notes)
+
+
+def at_a_kink():
+    """A weight and a constant.
+
+    ``|x · w · 3 - c|`` rises in float64 and in one order of products in float32, and is 0 in the other.
+    """
+    x, random = X[0, 0, 0], np.random.default_rng(1)
+    while True:
+        w = np.float32(random.uniform(0.5, 2.0))
+        first, other = np.float32(x * w) * np.float32(3), x * np.float32(w * np.float32(3))
+        exact = float(x) * float(w) * 3 - float(other)
+        if first != other and np.sign(exact) == np.sign(first - other):
+            return float(w), float(other)
+
+
+def at_kink_net(framework, order):
+    weight, constant = at_a_kink()
+
+    class Net(framework.nn.Module if framework is torch else framework.nn.Layer):
+        def __init__(self):
+            super().__init__()
+            self.layer = framework.nn.Linear(1, 1, **({"bias": False} if framework is torch else {"bias_attr": False}))
+            with framework.no_grad():
+                self.layer.weight.fill_(weight)
+
+        def forward(self, x):
+            w = self.layer.weight.reshape([1])
+            return abs(order(x[0, 0, 0].reshape([1]), w) - constant) + 0.01 * (x * w).mean()
+
+    return Net
+
+
+@pytest.mark.parametrize("framework", [torch, paddle])
+def test_native_gradients_on_two_sides_of_a_kink_are_both_right(framework):
+    functions = [{"build_model": at_kink_net(framework, o), "loss": lambda out, labels: out.sum() + 0 * labels.sum()} for o in ORDERS]
+    name = framework.__name__
+    stage = check(*(Side(framework=name, functions=f) for f in functions), inputs=X, labels=np.ones(1, "float32"), stages=["backward"])[
+        "backward"
+    ]
+    assert stage.verdict == "aligned", stage.notes
+    assert any("lies at a kink" in note for note in stage.notes)
+
+
+ORDERS = (lambda x, w: (x * w) * 3, lambda x, w: x * (w * 3))
+
+
 # -- optimizers written from scratch -----------------------------------------------------------------------------------------
 
 OWN = """

@@ -44,6 +44,14 @@ REMEDIES = (
         "PYTORCH_CUDA_ALLOC_CONF = 'expandable_segments:True'; `paralign watch-memory` tells whether it grows from step to step",
     ),
     Remedy(
+        "two-devices",
+        r"on the same device|cuda:\d+ device type tensor to numpy|input type \(torch\.\S+\) and weight type|"
+        r"indices should be either on cpu|arguments from the 'cuda' backend",
+        ("torch",),
+        "the model and its inputs are on the card that `device` names, and this line keeps or makes a tensor on the CPU: make it with "
+        "device=x.device, register a constant as a buffer, move what a function reads by .to(…), and call .cpu() before .numpy()",
+    ),
+    Remedy(
         "host-memory",
         r"\bmemoryerror\b|signal sigkill|unable to allocate|std::bad_alloc",
         (),

@@ -131,7 +131,8 @@ def predict(session: Session, path: str) -> Any:
             "a path to predict from is not there", where=path, hint="set [infer] paths to files that exist, relative to paralign.toml"
         )
     predict = session.function("predict")
-    return predict(path, session.model) if takes(predict, 2) else predict(path)
+    call = session.beside.wrapped(session, "predict", lambda: predict(path, session.model) if takes(predict, 2) else predict(path))
+    return call()
 
 
 def takes(function: Callable[..., Any], count: int) -> bool:

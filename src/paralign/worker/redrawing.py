@@ -106,11 +106,12 @@ class Redrawing:
         if array is None:
             return None
         array = turned(array, family, draw.family, share, mirrored=number in self._mirrored)
-        value = self._adapter.from_array(Typed(np.ascontiguousarray(array), given.dtype))
-        found = replayed(operation, family, value)
+        chosen = Typed(np.ascontiguousarray(array), given.dtype)
+        found = replayed(operation, family, self._adapter.from_array(chosen))
         if found is not None:
             self.random[-1].given = record.name
-            self._again.remember(operation, family, value)
+            # of its own: PyTorch detaches, as one more operation, what a function that makes a tensor returns while another holds it
+            self._again.remember(operation, family, self._adapter.from_array(chosen))
         return found
 
     def _arranged(self, operation: "Operation", name: str, draw: Any, shape: Any) -> Any:

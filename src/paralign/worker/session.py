@@ -24,6 +24,7 @@ from paralign.model import Manifest
 from paralign.registry import SIGNATURES
 from paralign.trainlog.peaks import forget_peak, peak_bytes
 from paralign.worker import files, variables
+from paralign.worker.beside import Beside
 from paralign.worker.calling import call_model
 from paralign.worker.fingerprints import Fingerprints
 from paralign.worker.trees import leaves, rebuild, structure, to_value
@@ -93,6 +94,8 @@ class Session:
         self.history: "Optional[History]" = None
         #: of values of passes that are watched by operation
         self.fingerprints = Fingerprints()
+        #: functions that run on the CPU although the side is on a card
+        self.beside = Beside()
         if self._adapter is not None:
             self._adapter.use_device(device)
 

@@ -55,9 +55,8 @@ def function_of(session: "Session") -> Callable[[Any, Any], Any]:
     """
     metric = session.function("metric")
     kept = instance(metric)
-    if kept is None:
-        return metric
-    return lambda outputs, labels: over(session, kept, [(outputs, labels)])
+    taking = metric if kept is None else (lambda outputs, labels: over(session, kept, [(outputs, labels)]))
+    return session.beside.wrapped(session, "metric", taking)
 
 
 def running(session: "Session", batches: Iterable[Tuple[Any, Any]]) -> Optional[Any]:
@@ -66,7 +65,9 @@ def running(session: "Session", batches: Iterable[Tuple[Any, Any]]) -> Optional[
     None for a plain function.
     """
     kept = instance(session.function("metric"))
-    return None if kept is None else over(session, kept, batches)
+    if kept is None:
+        return None
+    return session.beside.wrapped(session, "metric", lambda given: over(session, kept, given))(batches)
 
 
 def over(session: "Session", metric: Any, batches: Iterable[Tuple[Any, Any]]) -> Any:

@@ -154,5 +154,6 @@ def _do(session: Session, job: Job) -> Any:
     values = {name: Capture.open(path) for name, path in job.values.items()}
     with session.capture(job.capture, job.task, job.settings) as writer:
         answer = TASKS[job.task](session, writer, order, values)
+        writer.manifest.notes += session.beside.notes(session.device)
         writer.manifest.settings["answer"] = encode(answer)
     return answer
