@@ -8,6 +8,7 @@ import pytest
 
 from paralign import cli
 from paralign.errors import UsageError
+from paralign.run.inputs import make
 from paralign.run.project import read
 from paralign.scaffold import survey, write
 from paralign.scaffold.survey import Kind
@@ -334,3 +335,32 @@ def test_sgd_with_momentum_is_called_momentum_in_paddle(repository, tmp_path, ca
     (repository / "train.py").write_text(f"from torch import optim\nopt = {call}\n")
     write(tmp_path / "port", survey(repository))
     assert f"#     paddle.optimizer.{named}(…)" in (tmp_path / "port" / "candidate.py").read_text()
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("call", "outputs"),
+    [
+        ("CTCLoss(blank=0)", "torch.randn(6, 2, 5).log_softmax(-1)"),
+        ("CosineEmbeddingLoss(0.1)", "(torch.randn(2, 3), torch.randn(2, 3))"),
+        ("MarginRankingLoss()", "(torch.randn(2), torch.randn(2))"),
+        ("TripletMarginLoss()", "(torch.randn(2, 3), torch.randn(2, 3), torch.randn(2, 3))"),
+        ("GaussianNLLLoss()", "(torch.randn(2), torch.rand(2))"),
+        ("CrossEntropyLoss()", "torch.randn(2, 10)"),
+    ],
+)
+def test_losses_are_given_what_they_take(repository, tmp_path, call, outputs):
+    """The loss that was written runs on labels of the tables that were written."""
+    import torch
+
+    (repository / "train.py").write_text(f"import torch\nfrom models import Net\nnet = Net()\ncriterion = torch.nn.{call}\n")
+    write(tmp_path / "port", survey(repository))
+    written = ast.parse((tmp_path / "port" / "reference.py").read_text())
+    scope = {"torch": torch}
+    function = next(node for node in written.body if isinstance(node, ast.FunctionDef) and node.name == "loss")
+    exec(compile(ast.Module([function], []), "reference.py", "exec"), scope)
+    spec = read(tmp_path / "port").labels or {}
+    drawn = {"shape": [2], **spec}  # labels of values are left to the user
+    made = make(spec if "keywords" in spec else drawn, tmp_path, "labels", 0)
+    labels = {name: torch.from_numpy(value.array) for name, value in made.items()} if "keywords" in spec else torch.from_numpy(made.array)
+    assert torch.isfinite(scope["loss"](eval(outputs), labels))

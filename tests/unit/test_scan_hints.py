@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paralign.model import DIVERGED, CheckResult, Divergence, Point, StageResult
+from paralign.model import DIVERGED, CheckResult, Divergence, LineProposal, Point, StageResult
 from paralign.port import hints
 
 PAIRS = [
@@ -69,3 +69,51 @@ def test_a_call_that_did_not_run_gives_no_hint(tmp_path):
 
 def test_advice_that_is_followed_already_is_not_given(tmp_path):
     assert schedules(tmp_path, TWO, "s = paddle.optimizer.lr.LambdaDecay(0.1, f)", "SequentialLR", "LambdaDecay") == []
+
+
+PACKED = """from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence
+
+lstm = nn.LSTM(4, 8, batch_first=True)
+y = lstm(pack_padded_sequence(x, n, batch_first=True))
+"""
+
+
+@pytest.mark.parametrize(
+    ("reference", "call", "layer", "rules"),
+    [
+        (PACKED, "lstm(x)", "LSTM", ["catalogue/torch.nn.utils.rnn.pack_padded_sequence"]),
+        (PACKED, "lstm(x, sequence_length=n)", "LSTM", []),
+        (PACKED, "lstm(x, **more)", "LSTM", []),
+        (PACKED, "lstm(x)", "Linear", []),
+        (PACKED.replace("pack_padded_sequence(x, n, batch_first=True)", "x"), "lstm(x)", "LSTM", []),
+        (
+            PACKED.replace("pack_padded_sequence(x, n, batch_first=True)", "x").replace(", batch_first=True", ""),
+            "lstm(x)",
+            "LSTM",
+            ["catalogue/lstm-layout"],
+        ),
+    ],
+    ids=["no lengths", "lengths", "unknown", "another layer", "nothing packed", "other axis first"],
+)
+def test_a_recurrent_layer_that_is_given_no_lengths_of_packed_sequences_is_told(tmp_path, reference, call, layer, rules):
+    one, two = tmp_path / "one.py", tmp_path / "two.py"
+    one.write_text(reference)
+    two.write_text(f"from paddle import nn\n\nlstm = nn.LSTM(4, 8)\ny = {call}\n")
+    ends = Point("lstm", "aten.stack.default (LSTM)", f"{one}:4"), Point("lstm", f"rnn ({layer})", f"{two}:3", lines=[f"{two}:4"])
+    assert [finding.rule for finding in hints.hints(Divergence(*ends, what="given"))] == rules
+
+
+def test_lengths_that_are_missing_are_told_at_the_calls_that_have_them_and_lack_them(tmp_path):
+    one, two = tmp_path / "one.py", tmp_path / "two.py"
+    one.write_text(PACKED)
+    two.write_text("from paddle import nn\n\nlstm = nn.LSTM(4, 8)\ny = lstm(x)\n")
+    ends = Point("lstm", "aten.stack.default (LSTM)", f"{one}:4"), Point("lstm", "rnn (LSTM)", f"{two}:3", lines=[f"{two}:4"])
+    proposals = [LineProposal("construction-site", f"{two}:3"), LineProposal("call-site", f"{two}:4")]
+    fault = Divergence(*ends, what="given", rule="construction-site", proposals=proposals)
+    hints.add(CheckResult(stages=[StageResult("forward", DIVERGED, divergence=fault)]))
+    assert [(point.source, point.code) for point in ends] == [
+        (f"{one}:5", "y = lstm(pack_padded_sequence(x, n, batch_first=True))"),
+        (f"{two}:4", "y = lstm(x)"),
+    ]
+    assert (ends[1].lines, fault.rule, fault.proposals[0].line) == ([f"{two}:3"], "call-site", f"{two}:4")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import linecache
 import re
 from functools import cache
 from pathlib import Path
@@ -22,6 +24,16 @@ FORWARD = "forward"
 #: what layers keep in training, as examples of the catalogue read it
 _KEPT = ("running_mean", "running_var")
 
+#: layers that run over steps, as a point's operation names them
+_RECURRENT = re.compile(r"\((?:LSTM|GRU|SimpleRNN|RNN)\)$")
+
+#: calls that end each sequence at its own length, and the argument that does so in Paddle
+_PACKS = ("torch.nn.utils.rnn.pack_padded_sequence", "torch.nn.utils.rnn.pack_sequence")
+_LENGTHS = "sequence_length"
+
+#: the rule of ``locate/lines`` that names the line of a layer's call
+_CALL = "call-site"
+
 #: findings that one divergence is given: further ones would hide the first
 _MOST = 2
 
@@ -37,6 +49,7 @@ def add(result: CheckResult) -> None:
         known = any(finding.proven for finding in stage.findings) or (stage.divergence is not None and stage.divergence.axis is not None)
         if stage.verdict == DIVERGED and stage.divergence is not None and not known:
             found = hints(stage.divergence)
+            _lead_to_calls(stage.divergence, found)
             stage.findings += [hint for hint in found if not (stage.name == FORWARD and _is_of_training(hint))]
 
 
@@ -44,13 +57,66 @@ def hints(divergence: Divergence) -> list[Finding]:
     """Pairs of calls, one on each side's line, that the catalogue knows to differ."""
     reference, candidate = _rows(divergence.reference), _rows(divergence.candidate)
     parted = _parted(divergence)
-    known = [entry for row in reference for entry in entries_of(row.name) if entry.scope is Scope.CALL]
+    known = [entry for row in reference for entry in _of_call(row)]
     suspected = [note.entry for row in candidate for note in row.notes if note.entry]
     found = [_finding(entry) for entry in known if entry.id in suspected and _may_explain(entry, parted)]
-    if not found and not parted:
+    packed = None if parted else _packing(divergence)
+    if packed is not None:
+        found = [_composition(packed)]
+    elif not found and not parted:
         found = [_composition(row) for row in reference if row.status is Status.MISSING and not _is_followed(row, divergence.candidate)]
     unique = {finding.rule: finding for finding in found}
     return list(unique.values())[:_MOST]
+
+
+def _lead_to_calls(divergence: Divergence, found: list[Finding]) -> None:
+    """Point at the packing and at the layer's call, where the missing lengths belong."""
+    packed = _packing(divergence)
+    if packed is None or not any(finding.rule == _composition(packed).rule for finding in found):
+        return
+    call = next((each for each in divergence.proposals if each.rule == _CALL), None)
+    place = SourceLine.of(None if divergence.reference is None else divergence.reference.source)
+    if call is not None and place is not None:
+        _move(divergence.candidate, call.line)
+        _move(divergence.reference, f"{place.file}:{packed.line}")
+        divergence.rule = call.rule
+        divergence.proposals.sort(key=lambda each: each is not call)
+
+
+def _move(point: Point | None, source: str) -> None:
+    """Put another line first; the one that stood there is a further one."""
+    place = SourceLine.of(source)
+    if point is None or place is None or point.source == source:
+        return
+    earlier = [] if point.source is None else [point.source]
+    point.lines = [*earlier, *(line for line in point.lines if line != source)]
+    point.source, point.code = source, linecache.getline(place.file, place.line).strip() or None
+
+
+def _of_call(row: Row) -> list[Entry]:
+    """Known differences of the reference's call that its own arguments do not rule out."""
+    possible = {note.entry for note in row.notes}
+    return [entry for entry in entries_of(row.name) if entry.scope is Scope.CALL and entry.id in possible]
+
+
+def _packing(divergence: Divergence) -> Row | None:
+    """The reference's packing of sequences, if the candidate's layer is given no lengths."""
+    reference, candidate = divergence.reference, divergence.candidate
+    place = None if reference is None else SourceLine.of(reference.source)
+    if candidate is None or place is None or not _RECURRENT.search(candidate.op) or not Path(place.file).is_file():
+        return None
+    packs = [row for row in _scanned(place.file) if row.name in _PACKS]
+    return packs[0] if packs and not any(map(_gives_lengths, (candidate.source, *candidate.lines))) else None
+
+
+def _gives_lengths(source: str | None) -> bool:
+    """Whether a call that goes over a line is given lengths, or arguments that cannot be read."""
+    place = SourceLine.of(source)
+    if place is None or not Path(place.file).is_file():
+        return False
+    tree = ast.parse(Path(place.file).read_text(encoding="utf-8"))
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.lineno <= place.line <= (node.end_lineno or 0)]
+    return any(keyword.arg in (None, _LENGTHS) for call in calls for keyword in call.keywords)
 
 
 def _parted(divergence: Divergence) -> set[str]:

@@ -18,6 +18,28 @@ _CLASSES = ("num_classes", "n_classes", "classes", "nclass", "num_labels", "clas
 _VALUES = ("MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss", "BCELoss", "BCEWithLogitsLoss", "mse_loss", "l1_loss", "smooth_l1_loss",
            "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits")  # fmt: skip
 
+#: labels of a loss over sequences whose lengths are given: at most as many symbols as four steps can hold, repeated ones included
+_SEQUENCES = """\
+# handed to loss(outputs, labels) as a dict
+[labels.targets]          # CHECK: symbols of each sample, without the blank (0)
+shape = [{batch}, 3]
+dtype = "int64"
+low = 1
+high = 2                  # CHECK: the number of symbols
+
+[labels.input_lengths]    # CHECK: steps of each sample, at most as many as the outputs have
+shape = [{batch}]
+dtype = "int64"
+low = 4
+high = 5
+
+[labels.target_lengths]   # CHECK: symbols of each sample
+shape = [{batch}]
+dtype = "int64"
+low = 1
+high = 3
+"""
+
 #: parameters of a forward that are no tensor of the training data
 _OWN = ("self",)
 
@@ -108,6 +130,8 @@ def labels(found: Survey, model: Definition, loss: Use | Definition | None) -> s
     """The table of what a loss is given beside the outputs."""
     head = "[labels]                  # handed to loss(outputs, labels)\n"
     last = "" if loss is None else (loss.name.rpartition(".")[2] if isinstance(loss, Use) else loss.name)
+    if last == "CTCLoss":
+        return _SEQUENCES.format(batch=_batch(found, model))
     example = next((each for each in found.examples if each.loss), None)
     if example is not None:
         tensor = example.tensors[0]

@@ -28,6 +28,32 @@ MOST = 12
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What a loss is called with, as code; ``check`` says what it asks of the outputs."""
+
+    arguments: str
+    check: str = ""
+
+
+_BOTH = Asked("outputs, labels")
+_PAIR = Asked("outputs[0], outputs[1], labels", "outputs are the pair of inputs that it compares")
+_THREE = Asked("outputs[0], outputs[1], outputs[2]", "outputs are anchor, positive and negative; it takes no labels")
+
+#: losses of PyTorch that are not called with outputs and labels alone
+_ASKED = {
+    "torch.nn.CTCLoss": Asked(
+        "outputs, labels['targets'], labels['input_lengths'], labels['target_lengths']",
+        "outputs are [steps, batch, symbols] after log_softmax: where the training loop does that, do it here",
+    ),
+    "torch.nn.CosineEmbeddingLoss": _PAIR,
+    "torch.nn.MarginRankingLoss": _PAIR,
+    "torch.nn.TripletMarginLoss": _THREE,
+    "torch.nn.TripletMarginWithDistanceLoss": _THREE,
+    "torch.nn.GaussianNLLLoss": Asked("outputs[0], labels, outputs[1]", "outputs are the mean and the variance"),
+}
+
+
+@dataclass(frozen=True)
 class Chosen:
     """What the sides' functions are made of; None for what the repository does not show."""
 
@@ -210,7 +236,8 @@ def _filled(signature: str, what: Use | Definition | None, found: Survey) -> str
     head = f'def {signature}:\n    """As {what.place} has {kind}."""\n{"".join(others)}'
     text = _call(what)
     if what.literal:
-        return f"{head}    return {text}\n"
+        check = _ASKED.get(what.name, _BOTH).check
+        return head + (f"    # CHECK: {check}\n" if check else "") + f"    return {text}\n"
     return f'{head}    # {_comment(what.text)}\n    raise NotImplementedError("CHECK: write the call of {what.place} with its values")\n'
 
 
@@ -231,7 +258,7 @@ def _call(use: Use) -> str:
     if use.kind is Kind.LOSS:
         if use.name.startswith("torch.nn.functional."):
             return ast.unparse(ast.Call(own, [ast.Name("outputs"), ast.Name("labels"), *call.args[2:]], keywords))
-        return f"{ast.unparse(ast.Call(own, call.args, keywords))}(outputs, labels)"
+        return f"{ast.unparse(ast.Call(own, call.args, keywords))}({_ASKED.get(use.name, _BOTH).arguments})"
     first = "model.parameters()" if use.kind is Kind.OPTIMIZER else "optimizer"
     given = call.args if any(each.arg in ("params", "optimizer") for each in call.keywords) else call.args[1:]
     return ast.unparse(ast.Call(own, [ast.parse(first, mode="eval").body, *given], keywords))
