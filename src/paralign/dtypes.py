@@ -83,6 +83,15 @@ def typed(array: Any) -> Typed:
     return Typed(array.astype(STORAGE[name], copy=False), name)
 
 
+def unboxed(value: Any) -> Any:
+    """A numpy scalar as Python's own number, one in an array without axes too.
+
+    Anything else is given back as it is.
+    """
+    is_scalar = isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0)
+    return value.item() if is_scalar else value
+
+
 def is_floating(dtype: str) -> bool:
     """Whether elements of this type are rounded (floating or complex)."""
     return dtype in EPS

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional,
 
 from paralign.adapters._kinds import common
 from paralign.adapters.base import Operation
+from paralign.dtypes import unboxed
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -138,6 +139,7 @@ def replaced(value: Any, known: Callable[[Any], bool], new: Iterator[Any]) -> An
 
 def plain_attribute(value: Any) -> Any:
     """An argument that is no tensor, as JSON can hold it; text for what it cannot."""
+    value = unboxed(value)
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, complex):

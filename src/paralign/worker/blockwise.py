@@ -22,6 +22,7 @@ from paralign.adapters.base import Lazy
 from paralign.adapters.finding import load
 from paralign.capture.bounds import Limit, open_regular
 from paralign.capture.safetensors import TensorFile
+from paralign.dtypes import unboxed
 from paralign.errors import CaptureFormatError, UsageError
 from paralign.worker.forward import attempt_run
 from paralign.worker.protocol import FreeRun, Ran, Stream, Streamed
@@ -341,6 +342,7 @@ def _setting(value: Any) -> str:
 
     '' of all else.
     """
+    value = unboxed(value)
     if value is None or isinstance(value, (bool, int, float, str)):
         return repr(value)
     if isinstance(value, (tuple, list)):

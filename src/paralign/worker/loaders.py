@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional,
 
 import numpy as np
 
+from paralign.dtypes import unboxed
 from paralign.worker.protocol import EpochsDrawn
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def settings(loader: Any) -> Dict[str, str]:
         elif kind in ("sequential", "random", "random with replacement"):
             found["shuffle"] = str(kind != "sequential")
     for attribute, name in PLAIN.items():
-        value = getattr(loader, attribute, None)
+        value = unboxed(getattr(loader, attribute, None))
         if isinstance(value, (bool, int, float)):
             found[name] = str(value)
     collate = getattr(loader, "collate_fn", None)

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from paralign.adapters.finding import frameworks
+from paralign.dtypes import unboxed
 from paralign.worker.files import system_folders
 from paralign.worker.several import Several
 
@@ -279,7 +280,8 @@ def _plain(settings: Any) -> Dict[str, Any]:
     A leading underscore is dropped from their names.
     """
     found: Dict[str, Any] = {}
-    for name, value in (settings if isinstance(settings, dict) else {}).items():
+    for name, given in (settings if isinstance(settings, dict) else {}).items():
+        value = unboxed(given)
         if value is None or isinstance(value, (bool, int, float, str)):
             found[str(name).lstrip("_")] = value
         elif isinstance(value, (list, tuple)) and value and all(isinstance(v, (int, float)) for v in value):

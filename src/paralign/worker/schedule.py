@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional,
 
 import numpy as np
 
+from paralign.dtypes import unboxed
 from paralign.worker.optimizers import Built, construction, is_own, steps
 from paralign.worker.pacing import advancing, made_up, wants_metric
 from paralign.worker.protocol import Followed
@@ -120,7 +121,8 @@ def _settings(schedule: Any) -> Dict[str, Any]:
     """
     if isinstance(schedule, Several):
         return {f"{key}.{name}": value for key, member in schedule.named.items() for name, value in _settings(member).items()}
-    return {name: value for name, value in getattr(schedule, "__dict__", {}).items() if isinstance(value, (bool, int, float, str))}
+    found = {name: unboxed(value) for name, value in getattr(schedule, "__dict__", {}).items()}
+    return {name: value for name, value in found.items() if isinstance(value, (bool, int, float, str))}
 
 
 class _Made:

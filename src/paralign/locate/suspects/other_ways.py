@@ -19,8 +19,14 @@ if TYPE_CHECKING:
 #: numbers from here on, and below its inverse, are the ends of an element type's range
 _ENDS = 1e30
 
+#: the end of float16's range, which is none of a wider type's
+_HALF = 65504.0
+
 #: numbers from here on are a resolution: ``finfo(x.dtype).eps`` is one, and differs with the element type as it should
 _RESOLUTION = 2e-7
+
+#: resolutions of float16 and bfloat16, and the least normal number of the first
+_HALVES = frozenset({2.0**-10, 2.0**-7, 2.0**-14})
 
 
 #: kernels of recurrent layers that a framework has for some element types, or some devices
@@ -90,8 +96,8 @@ def _is_type(value: Any) -> bool:
 
 def _end(number: float) -> str:
     """Name what an element type's number is: its resolution, an end of its range, or ''."""
-    if 0 < abs(number) < _RESOLUTION:
+    if 0 < abs(number) < _RESOLUTION or abs(number) in _HALVES:
         return "resolution"
-    if abs(number) > _ENDS:
+    if abs(number) > _ENDS or abs(number) == _HALF:
         return "lowest" if number < 0 else "highest"
     return ""
