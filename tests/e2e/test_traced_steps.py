@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
@@ -203,3 +204,16 @@ def test_another_norm_of_the_librarys_clipping(tmp_path, capsys):
 def test_a_bound_written_down_elsewhere(tmp_path, capsys):
     stage = checked(tmp_path, capsys, "BOUND = 0.25", "BOUND = 0.4")
     assert named(tmp_path, stage) == "BOUND = 0.4"
+
+
+GAP = """
+    share = 1.0 - 0.85**2
+    return {"loss": loss.detach(), "gap": share * model.slow[0].weight.square().sum()}
+"""
+
+
+def test_a_number_that_only_the_result_of_a_step_has_wrong(tmp_path, capsys, monkeypatch):
+    returned, with_gap = "    return loss.detach()\n", GAP.lstrip("\n")
+    monkeypatch.setattr(sys.modules[__name__], "REFERENCE", REFERENCE.replace(returned, with_gap))
+    stage = checked(tmp_path, capsys, returned, with_gap.replace("0.85**2", "0.85**3"))
+    assert named(tmp_path, stage) == "share = 1.0 - 0.85**3"
