@@ -161,7 +161,20 @@ def test_files_that_were_looked_for_in_vain_are_seen(seen, path):
 def test_listed_folders_are_seen(seen, tmp_path, code):
     (tmp_path / "images").mkdir()
     (tmp_path / "images" / "a.png").write_text("")
-    assert set(seen(code)) - {"images//there"} == {"images"}
+    assert set(seen(code)) - {"images//there", "images//entries"} == {"images"}
+
+
+def test_entries_of_a_folder_that_the_program_gets_are_seen_by_size_and_time(seen, tmp_path):
+    folder = tmp_path / "images"
+    (folder / "inner").mkdir(parents=True)
+    (folder / "a.png").write_text("1")
+    code = "[e.stat().st_size for e in os.scandir('images')]"
+    marks = [seen(code)["images//entries"]]
+    for name, text, counts in (("a.png", "22", True), ("inner/b.png", "1", False), (".hidden", "1", False), ("c.png", "1", True)):
+        (folder / name).write_text(text)
+        marks.append(files.fingerprint(f"{folder}//entries"))
+        assert (marks[-1] != marks[-2]) is counts, name
+    assert "images//entries" not in seen("list(os.walk('images'))")
 
 
 def test_what_imports_list_on_the_path_is_not(seen, tmp_path):

@@ -103,6 +103,7 @@ def test_code_at_any_depth_of_any_pickle_is_refused_and_not_run(tmp_path, wrap, 
     [
         (b"cbuiltins\neval\n(X\x01\x00\x00\x001tR.", "the file refers to builtins.eval, which is refused"),
         (b"cos\nsystem\n.", "the file refers to os.system, which is refused"),
+        (b"\x80\x04\x8c\x03os\n\x8c\x01a\x93.", "the file refers to os\\u000a.a, which is refused"),
         (b"ctorch\nload\n.", "the file refers to torch.load, which is refused"),
         (b"ctorch.storage\n_load_from_bytes\n(C\x01xtR.", "the file refers to torch.storage._load_from_bytes, which is refused"),
         (b"ctorch.hub\nload\n.", "the file refers to torch.hub.load, which is refused"),

@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, 
 import numpy as np
 
 from paralign.capture.bounds import axes_fault, is_text
-from paralign.errors import CaptureFormatError, UnsafeFile, quoted, shortened
+from paralign.errors import CaptureFormatError, UnsafeFile, one_line, quoted, shortened
 
 _SLACK = 1 << 16
 #: bits of whole numbers that are keys, and how many may have more: they can be chosen to have one hash, so that a dict takes hours
@@ -178,7 +178,7 @@ def find(reading: Reading, module: str, name: str) -> Any:
         return reading.dialect.values[symbol]
     if symbol not in _ADMITTED and symbol not in reading.dialect.names and symbol != _NDARRAY:
         raise reading.unsafe(
-            f"the file refers to {shortened(f'{module}.{name}')}, which is refused",
+            f"the file refers to {shortened(one_line(f'{module}.{name}'))}, which is refused",
             "convert what it holds to plain numpy arrays where the file is written",
         )
     return symbol

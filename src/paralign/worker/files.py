@@ -169,8 +169,17 @@ def _listen(event: str, arguments: Tuple[Any, ...]) -> None:
         reads = mode[:1] == "r" if isinstance(mode, str) else not writes_only
         if reads:
             _note(path)
-    elif not sys._getframe(1).f_code.co_filename.startswith("<frozen importlib"):  # noqa: SLF001 - imports list every folder on the path
-        _note(path, _listed)
+    else:
+        _note_listed(event, path, sys._getframe(1).f_code.co_filename)  # noqa: SLF001 - the code that lists
+
+
+def _note_listed(event: str, path: str, file: str) -> None:
+    """Note a folder that code of a source file lists; imports list every folder on the path."""
+    if file.startswith("<frozen importlib"):
+        return
+    _note(path, _listed)
+    if event == "os.scandir" and _is_own(file):  # the program gets the entries themselves
+        _note(path + looked_at.ENTRIES)
 
 
 def _note(path: str, known: Set[str] = _opened) -> None:
@@ -242,7 +251,7 @@ def _content(path: str) -> Optional[str]:
     """
     status = os.stat(path)
     if os.path.isdir(path):
-        names = sorted(n for n in os.listdir(path) if n != "__pycache__" and not n.startswith(".") and not n.endswith("~"))
+        names = sorted(n for n in os.listdir(path) if looked_at.counts(n))
         return hashlib.sha256("\n".join(names).encode("utf-8", "surrogateescape")).hexdigest()
     if not os.path.isfile(path):
         return None

@@ -1,11 +1,13 @@
 """Which paths the side's own code asked about without opening them.
 
 Python tells no audit event of that, so ``os.stat`` and its like are wrapped. A mark behind the path says what was asked: whether
-something is there, its size and time of change, or where a link leads.
+something is there, its size and time of change, where a link leads, or of what size the files in a folder are: the entries that
+``os.scandir`` gives answer that without being seen.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pathlib
 import stat
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 #: marks behind a path; no path that a system tells has two separators
-THERE, TIME, LINK = (os.sep * 2 + word for word in ("there", "time", "link"))
+THERE, TIME, LINK, ENTRIES = (os.sep * 2 + word for word in ("there", "time", "link", "entries"))
 
 #: functions of Python's own that only ask whether something is there, and what it is
 _EXISTENCE = frozenset(
@@ -142,7 +144,7 @@ def unmarked(path: str) -> Tuple[str, str]:
     >>> unmarked("/data/a.txt"), unmarked("/data/a.txt//time")
     (('/data/a.txt', ''), ('/data/a.txt', '//time'))
     """
-    for mark in (THERE, TIME, LINK):
+    for mark in (THERE, TIME, LINK, ENTRIES):
         if path.endswith(mark):
             return path[: -len(mark)], mark
     return path, ""
@@ -156,7 +158,24 @@ def answer(path: str, mark: str) -> str:
     """
     if mark == LINK:
         return "link " + os.readlink(path) if os.path.islink(path) else "no link"
+    if mark == ENTRIES:
+        return _entries(path)
     status = os.stat(path)
     if mark == TIME:
         return f"{status.st_size}-{status.st_mtime_ns}"
     return "folder" if stat.S_ISDIR(status.st_mode) else "file"
+
+
+def counts(name: str) -> bool:
+    """Whether a name in a folder is the program's, not an editor's or Python's own."""
+    return name != "__pycache__" and not name.startswith(".") and not name.endswith("~")
+
+
+def _entries(folder: str) -> str:
+    """A digest of the sizes and times of the files in a folder."""
+    told = []
+    with os.scandir(folder) as entries:
+        for entry in sorted((e for e in entries if counts(e.name)), key=lambda e: e.name):
+            status = entry.stat(follow_symlinks=False)
+            told.append(f"{entry.name} folder" if entry.is_dir() else f"{entry.name} {status.st_size}-{status.st_mtime_ns}")
+    return hashlib.sha256("\n".join(told).encode("utf-8", "surrogateescape")).hexdigest()
