@@ -233,6 +233,35 @@ class Own:
 """
 
 
+class CountingAdam(torch.optim.Optimizer):
+    """It counts its steps in a number of its own name."""
+
+    def __init__(self, parameters):
+        super().__init__(parameters, {"lr": 0.01})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                if not state:
+                    state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
+                state["t"] += 1
+                state["m"].mul_(0.9).add_(p.grad, alpha=0.1)
+                state["v"].mul_(0.99).addcmul_(p.grad, p.grad, value=0.01)
+                mean, square = state["m"] / (1 - 0.9 ** state["t"]), state["v"] / (1 - 0.99 ** state["t"])
+                p.add_(mean / (square.sqrt() + 1e-8), alpha=-group["lr"])
+
+
+def test_a_count_of_an_own_optimizer_is_carried_across():
+    functions = {"build_model": net(torch, lambda y, _: torch.tanh(y)), "loss": square}
+    functions["build_optimizer"] = lambda model: CountingAdam(model.parameters())
+    sides = [Side(framework="torch", functions=dict(functions)) for _ in range(2)]
+    stage = check(*sides, inputs=X, labels=np.ones(1, "float32"), stages=["optimizer"])["optimizer"]
+    assert (stage.verdict, stage.warnings) == ("aligned", [])
+    assert [(c.compared, c.total) for c in stage.coverage if c.what == "states carried across"] == [(2, 2)]
+
+
 def adamw(tmp_path, text):
     plain = net(torch, lambda y, _: torch.tanh(y)), net(paddle, lambda y, _: paddle.tanh(y))
     module = module_of(tmp_path, text)

@@ -277,6 +277,9 @@ def _slots(session: "Session", family: Family, kept: "Dict[str, np.ndarray[Any, 
     for name, value in kept.items():
         if value.ndim or name in family.slots:
             slots[name] = session.adapter.from_array(narrow(value, own))
+        elif name not in family.numbers and name != "step":  # a count or a factor of an optimizer of the user's own
+            number = float(value)
+            slots[name] = int(number) if number.is_integer() else number
     for name in family.numbers:
         slots[name] = session.adapter.from_array(typed(np.asarray(kept.get(name, 1.0), np.float32)))
     if family.counted:
