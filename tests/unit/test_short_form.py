@@ -361,3 +361,28 @@ def test_a_stage_names_the_functions_that_it_needs_and_the_side_that_lacks_them(
     assert missing.lacks == ["metric(outputs, labels)", "build_model() in the candidate"]
     splits = [("train", StageResult("data", lacks=["build_dataset(split)"])), ("val", StageResult("data", lacks=["build_dataset(split)"]))]
     assert merged(splits).lacks == ["build_dataset(split)"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "lines"),
+    [
+        (
+            "UsageError",
+            "a path to predict from is not there\n  where: p.png\n  fix:   set [infer] paths",
+            [
+                "infer error: the reference failed: UsageError: a path to predict from is not there",
+                "  where: p.png",
+                "  fix:   set [infer] paths",
+            ],
+        ),
+        (
+            "RuntimeError",
+            "sizes differ:\n\tw: [3] and [4]",
+            ["infer error: the reference failed: RuntimeError: sizes differ: w: [3] and [4]"],
+        ),
+    ],
+)
+def test_a_failure_of_several_lines_is_read_as_it_was_written(kind, message, lines):
+    failure = {"side": "reference", "type": kind, "message": message, "frames": []}
+    shown_lines = below(diverged(), StageResult("infer", ERROR, failure=failure))
+    assert [line for line in shown_lines if line in lines] == lines

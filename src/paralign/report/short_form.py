@@ -6,11 +6,12 @@ The sentence, both lines of code, the patch, the evidence.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
 from rich.text import Text
 
+from paralign import errors
 from paralign.errors import one_line
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED
 from paralign.report import language, text
@@ -150,13 +151,27 @@ def _headed(stage: StageResult, sentence: str) -> Text:
 def _failed(stage: StageResult) -> list[Text]:
     """A side that failed: what it said, where, what to do."""
     failure = stage.failure or {}
-    told = say("the {side} failed: ", side=say(failure["side"])) + f"{failure['type']}: {text.message(failure)}"
-    lines = [_headed(stage, told), *(Text(f"  {one_line(frame)}", "dim") for frame in failure["frames"][-2:])]
+    said, further = _message(failure)
+    told = say("the {side} failed: ", side=say(failure["side"])) + f"{failure['type']}: {said}"
+    lines = [_headed(stage, told), *(Text(f"  {shortened(one_line(line), SENTENCE)}") for line in further)]
+    lines += [*(Text(f"  {one_line(frame)}", "dim") for frame in failure["frames"][-2:])]
     if failure.get("remedy"):
         lines.append(Text(say("  fix: {fix}", fix=say(failure["remedy"]["fix"]))))
     if failure.get("log"):
         lines.append(Text(f"  {say('log: ')}{failure['log']}"))
     return lines
+
+
+def _message(failure: dict[str, Any]) -> tuple[str, list[str]]:
+    """What a side said in one line, and the lines below it that say where and how to mend it.
+
+    Only paralign's own errors have those; the lines of others are joined.
+    """
+    said = text.message(failure)
+    if not isinstance(getattr(errors, failure["type"], None), type):
+        return " ".join(said.split()), []
+    first, *further = [line.strip() for line in said.splitlines()] or [""]
+    return first, further
 
 
 def _diverged(stage: StageResult) -> list[Text]:
