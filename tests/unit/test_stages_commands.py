@@ -14,7 +14,7 @@ from paralign.api import check_project
 from paralign.capture import Capture, CaptureWriter, clear
 from paralign.checking import failed
 from paralign.errors import UsageError, WorkerFailed
-from paralign.model import ALIGNED, DIVERGED, ERROR, Manifest, StageResult
+from paralign.model import ALIGNED, DIVERGED, ERROR, UNDERPOWERED, Manifest, StageResult
 from paralign.run.project import read
 from paralign.stages.common.judging import conclude
 from paralign.stages.data.stage import first
@@ -207,6 +207,26 @@ def test_chatter_is_counted_and_lines_can_be_chosen(project):
     result = project(candidate=chat, lines="class_id")
     assert result.verdict == ALIGNED
     assert "printed lines left out by [infer] lines: 0 of the reference, 2 of the candidate" in result.notes
+
+
+@pytest.mark.parametrize(
+    ("printed", "infer"),
+    [("pass", {}), ('print("class_id: 1")', {"lines": "score"}), ('print(f"score: {2.0 ** runs():.6f}")', {})],
+    ids=["nothing", "nothing that is chosen", "times alone"],
+)
+def test_programs_that_give_nothing_to_compare_prove_nothing(project, printed, infer):
+    line = 'print(f"class_id: {best}, class_name: {name}, prob: {probs[best]:.4f}")'
+    result = project(candidate=[(line, printed)], reference=[(line, printed)], **infer)
+    assert result.verdict == UNDERPOWERED
+    assert result.pairs[0].notes[0].startswith("nothing that the programs print or write")
+
+
+def test_a_path_that_gives_nothing_is_told_beside_one_that_does(project):
+    line = 'print(f"class_id: {best}, class_name: {name}, prob: {probs[best]:.4f}")'
+    silent = [(line, f'{line} if "0 it" in sys.argv[1] else None')]
+    result = project(candidate=silent, reference=silent, count=2)
+    assert result.verdict == UNDERPOWERED
+    assert [p.key for p in result.pairs if p.verdict == UNDERPOWERED] == ["command_1"]
 
 
 def test_a_program_of_one_side_in_another_language_is_compared_without_lines(project):

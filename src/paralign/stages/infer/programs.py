@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from paralign.comparison import compare_pair, judge
 from paralign.dtypes import EPS, is_floating
-from paralign.model import DIVERGED, Coverage, Finding, Noise, Pair
+from paralign.model import DIVERGED, UNDERPOWERED, Coverage, Finding, Noise, Pair
 from paralign.run.invocation import Program, Run, record
 from paralign.run.printed import likeness, matched, varying
 from paralign.run.recorder import both
@@ -30,6 +30,9 @@ ROUNDED = 1e-3
 
 #: the capture of a side's program
 NAME = "infer-program"
+
+
+_NOTHING = "nothing that the programs print or write for this path is compared: have them print the prediction, or write it to a file"
 
 
 @dataclass
@@ -96,8 +99,8 @@ class _Judged:
         self.chatter: list[str] = []
 
     def path(self, number: int) -> None:
-        """Judge what was given for one path."""
-        name = f"command_{number}"
+        """Judge what was given for one path: nothing to compare proves nothing."""
+        name, before = f"command_{number}", len(self.pairs)
         records = [{r.leaf: r for r in side.capture.select(name=name)} for side in self._sides]
         written = [{leaf: r for leaf, r in found.items() if not leaf.startswith("line_")} for found in records]
         for leaf in dict.fromkeys([*written[0], *written[1]]):
@@ -108,6 +111,8 @@ class _Judged:
         for one, other in matched(*lines):
             self.total += 1
             self._line(one, other, records)
+        if len(self.pairs) == before:
+            self.pairs.append(Pair(name, None, None, how="line", verdict=UNDERPOWERED, notes=[_NOTHING]))
 
     def _line(self, one: Line | None, other: Line | None, records: list[dict[str, Record]]) -> None:
         there = [line for line in (one, other) if line is not None]
