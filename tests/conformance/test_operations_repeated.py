@@ -121,7 +121,7 @@ def test_looked_up_fingerprints_are_those_that_would_be_computed(tmp_path, frame
 
 
 @pytest.mark.torch
-def test_memory_that_nothing_was_written_to_is_recorded_as_zeros(tmp_path):
+def test_memory_that_nothing_was_written_to_is_recorded_as_one_number(tmp_path):
     torch = pytest.importorskip("torch")
     torch.use_deterministic_algorithms(mode=True)  # memory is filled with what is no number then
     try:
@@ -130,7 +130,7 @@ def test_memory_that_nothing_was_written_to_is_recorded_as_zeros(tmp_path):
         torch.use_deterministic_algorithms(mode=False)
     unset = [v.digest for v in graph.values.values() if "empty_like" in v.record.op]
     assert len(unset) == 1
-    assert agree(unset[0], moments(np.zeros(X.shape)), 0.0)
+    assert agree(unset[0], moments(np.full(X.shape, float(watching.UNSET))), 0.0)
 
 
 @pytest.mark.parametrize("way", ["plain", "in place", "loop", "early"])

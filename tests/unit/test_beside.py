@@ -44,7 +44,7 @@ class Adapter:
 
 
 def session_on(device):
-    return SimpleNamespace(device=device, adapter=Adapter(device), model=[Tensor(1.0, device)], beside=Beside())
+    return SimpleNamespace(device=device, adapter=Adapter(device), model=[Tensor(1.0, device)], beside=Beside(), seed=lambda: None)
 
 
 def added(session, calls):
@@ -70,7 +70,7 @@ def test_one_that_fails_on_the_card_is_run_on_the_cpu_from_then_on():
     assert metric(*given()) == 5.0
     assert calls == ["gpu:0", "cpu", "cpu"]
     assert (session.adapter.device, session.model[0].device) == ("gpu:0", "gpu:0")
-    assert session.beside.notes("gpu:0") == ["metric() fails on gpu:0 and was run on the CPU: it does not move what it takes"]
+    assert session.beside.notes("gpu:0") == ["metric() fails on gpu:0 and was run on the CPU (RuntimeError: two devices)"]
     assert session.beside.notes("gpu:0") == []
 
 
@@ -90,6 +90,21 @@ def test_what_fails_on_both_raises_what_it_raised_on_the_card():
         session.beside.wrapped(session, "predict", failing)()
     assert session.adapter.device == "gpu:0"
     assert session.beside.notes("gpu:0") == []
+
+
+def test_what_has_worked_on_the_card_fails_there():
+    session = session_on("gpu:0")
+
+    def metric(x):
+        if x.value < 0 and x.device != "cpu":
+            raise ValueError("a label out of range")
+        return x.device
+
+    wrapped = session.beside.wrapped(session, "metric", metric)
+    assert wrapped(Tensor(1.0, "gpu:0")) == "gpu:0"
+    with pytest.raises(ValueError, match="out of range"):
+        wrapped(Tensor(-1.0, "gpu:0"))
+    assert wrapped(Tensor(2.0, "gpu:0")) == "gpu:0"
 
 
 def test_an_error_of_ours_is_not_tried_again():

@@ -134,7 +134,7 @@ def differs_undecided(context: Context, mode: str) -> bool:
     """
     replay = replayed(context, mode)
     shown = replay is not None and (replay.findings or any(d.confirmed for d in replay.divergences))
-    return replay is not None and replay.whole and replay.wrong and not shown
+    return replay is not None and replay.whole and replay.wrong and not replay.blurred and not shown
 
 
 @dataclass
@@ -142,7 +142,8 @@ class Replay:
     """What a pass with the reference's draws came to.
 
     ``use`` says which of the reference's draws each of the candidate's random operations takes, by their numbers among the random ones;
-    ``mirrored`` which of them count from above. ``whole``: every draw of both sides was used.
+    ``mirrored`` which of them count from above. ``whole``: every draw of both sides was used. ``blurred``: coordinates in float32 explain
+    all that differs.
     """
 
     divergences: list[Divergence]
@@ -152,6 +153,7 @@ class Replay:
     use: dict[str, str] = field(default_factory=dict)
     mirrored: list[int] = field(default_factory=list)
     whole: bool = False
+    blurred: bool = False
 
     @property
     def right(self) -> bool:
@@ -233,6 +235,7 @@ def _replayed(context: Context, mode: str, attempt: str, *, backward: bool) -> R
         {str(places[int(number)]): name for number, name in use.items()},
         [places[number] for number in watched.order.watch.redraw.mirrored],
         whole=None not in done and len(set(done)) == len(sides[0]),
+        blurred=watched.judgement().is_blurred(),
     )
 
 

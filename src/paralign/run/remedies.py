@@ -48,7 +48,7 @@ REMEDIES = (
         r"on the same device|cuda:\d+ device type tensor to numpy|input type \(torch\.\S+\) and weight type|"
         r"indices should be either on cpu|arguments from the 'cuda' backend",
         ("torch",),
-        "the model and its inputs are on the card that `device` names, and this line keeps or makes a tensor on the CPU: make it with "
+        "the model and its inputs are on the card that `device` names, and this line keeps or makes a tensor elsewhere: make it with "
         "device=x.device, register a constant as a buffer, move what a function reads by .to(…), and call .cpu() before .numpy()",
     ),
     Remedy(

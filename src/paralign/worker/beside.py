@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Callable, List, Set
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Set
 
 from paralign.errors import ParalignError
 
@@ -17,18 +17,23 @@ if TYPE_CHECKING:
 
 CPU = "cpu"
 
+#: characters of an error that are said
+MOST = 120
+
 
 class Beside:
     """Which functions run on the CPU although their side is on a card."""
 
     def __init__(self) -> None:
-        self._known: Set[str] = set()
+        self._known: Dict[str, str] = {}
+        self._works: Set[str] = set()
         self._used: Set[str] = set()
 
     def wrapped(self, session: Any, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function, called again on the CPU where it fails, and from then on there alone.
 
-        It is given back as it is where the side is on the CPU anyway. What it raises on its device is raised where it fails on both.
+        It is given back as it is where the side is on the CPU anyway. What it raises on its device is raised where it fails on both, and
+        where it has worked there before: then the error is one of what it was given.
 
         Args:
             session: the side's :class:`~paralign.worker.session.Session`.
@@ -43,22 +48,27 @@ class Beside:
             if name in self._known:
                 return self._on_cpu(session, name, function, given)
             try:
-                return function(*given)
+                found = function(*given)
             except ParalignError:
                 raise
-            except Exception as error:  # noqa: BLE001 - any: frameworks have no type of their own for it
+            except Exception as error:  # frameworks have no type of their own for it
+                if name in self._works:
+                    raise
+                session.seed()
                 try:
                     found = self._on_cpu(session, name, function, given)
                 except Exception:  # noqa: BLE001 - as above
                     raise error from None
-                self._known.add(name)
-                return found
+                self._known[name] = f"{type(error).__name__}: {error}".splitlines()[0][:MOST]
+            else:
+                self._works.add(name)
+            return found
 
         return call
 
     def notes(self, device: str) -> List[str]:
         """What is to be said of the functions that were called since this was asked."""
-        said = [f"{name}() fails on {device} and was run on the CPU: it does not move what it takes" for name in sorted(self._used)]
+        said = [f"{name}() fails on {device} and was run on the CPU ({self._known[name]})" for name in sorted(self._used)]
         self._used.clear()
         return said
 

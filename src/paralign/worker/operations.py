@@ -120,6 +120,10 @@ def _known_values(session: Session, options: Operations, run: str) -> Optional[F
     return session.fingerprints
 
 
+#: what memory that nothing was written to is recorded as: it fits into every element type
+UNSET = 113
+
+
 class OperationRecorder:
     """A sink for operations, entered for the time of one pass.
 
@@ -185,7 +189,8 @@ class OperationRecorder:
         for place, tensor in enumerate(operation.outputs if new is None else new):
             leaf, keep = str(place) if len(operation.outputs) > 1 else "", (operation.index, place) in self._keep
             same = moved if tensor is operation.outputs[place] else None  # what was put in its place was not moved here
-            value = self._cleared(tensor) if leaves_unset(operation.op) else tensor
+            unset = leaves_unset(operation.op) and tensor is operation.outputs[place]
+            value = self._filled(tensor) if unset else tensor
             record = self._record(operation.module, value, role="output", inputs=inputs, leaf=leaf, keep=keep, moved=same, **fields)
             self._places[record] = (operation.index, place)
             kept = tensor
@@ -200,14 +205,14 @@ class OperationRecorder:
                 self._identify(tensor)
         return new
 
-    def _cleared(self, tensor: Any) -> Any:
-        """Zeros in place of memory that nothing was written to yet.
+    def _filled(self, tensor: Any) -> Any:
+        """A number that no program writes, in place of memory that nothing was written to yet.
 
         What happens to be in it is no value of the program.
         """
         try:
             dtype, shape = self.adapter.describe(tensor)
-            return self.adapter.from_array(Typed(np.zeros(tuple(shape), STORAGE[dtype]), dtype))
+            return self.adapter.from_array(Typed(np.full(tuple(shape), UNSET, STORAGE[dtype]), dtype))
         except (KeyError, UnsupportedTensor):
             return tensor
 

@@ -80,6 +80,7 @@ def _trace_back(context: Context, result: StageResult, *, may_be_named: bool) ->
     found = tracing_back.of_value(sides, names[0], names[1])
     if found is not None and divergence.candidate.source:  # what stood beside the other line says nothing of this one
         divergence.reference, divergence.last_agreeing = None, None
+        result.findings = [finding for finding in result.findings if finding.proven]
     tracing_back.name(divergence, found)
 
 
