@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from paralign import Side, check
+from paralign.adapters.numpy import NumpyAdapter
 from paralign.model import ALIGNED, DIVERGED
+from paralign.worker import ignored
+from paralign.worker.session import Session
 
 WEIGHT = np.random.RandomState(3).randn(6, 3).astype("float32")
 VOID = 255
@@ -116,7 +119,6 @@ def named(outputs, labels):
         (compares_with_constant, -1),
         (compares_with_name, 255),
         (has_default, -100),
-        (compares_order, -1),
         (hands_on, 99),
         (Kept(77), 77),
     ],
@@ -131,6 +133,57 @@ def test_a_value_that_the_reference_alone_leaves_out_is_a_divergence(metric, val
     wrong = judged(side(metric), side(Kept(-12345) if isinstance(metric, Kept) else counts_all))
     assert wrong.verdict == DIVERGED
     assert any(note.startswith("probe_mostly_ignored.accuracy: where half of the samples are to be ignored") for note in wrong.notes)
+
+
+def test_a_number_beyond_a_bound_that_no_data_have_is_a_warning():
+    """A mask of all classes and one of 255 are the same on all data that were seen."""
+    right = judged(side(compares_order), side(compares_order))
+    assert (right.verdict, right.warnings) == (ALIGNED, [])
+    assert any("it was tried with -1, which the reference's code ignores (" in note for note in right.notes)
+    other = judged(side(compares_order), side(compares_with_name))
+    assert other.verdict == ALIGNED
+    assert any(text.startswith("probe_mostly_ignored.accuracy") for text in other.warnings)
+
+
+def test_a_number_beyond_a_bound_that_another_split_has_is_a_divergence():
+    loader = some_ignored(-1)
+    assert judged(side(compares_order, loader), side(counts_all, loader)).verdict == DIVERGED
+
+
+@pytest.mark.parametrize("number", [-1, 300])
+def test_numbers_that_the_compared_labels_cannot_hold_are_not_tried(number):
+    def loader(split):
+        small = [(x, y.astype("uint8")) for x, y in batches()]
+        return [(x, np.where(np.arange(len(y)) == 2, number, y.astype("int64"))) for x, y in small] if split == "train" else small
+
+    stage = judged(side(counts_all, loader), side(counts_all, loader))
+    assert (stage.verdict, stage.warnings) == (ALIGNED, [])
+    assert any(p.key.startswith("probe_ties") for p in stage.pairs)
+    assert not any("could not be" in note for note in stage.notes)
+
+
+def test_no_number_is_tried_on_a_card(monkeypatch):
+    """A label that is not left out ends the process there."""
+    tried = []
+    monkeypatch.setattr(ignored._Trial, "leaves_out", lambda _trial, clue: tried.append(clue))
+    monkeypatch.setattr(Session, "device", property(lambda _session: "gpu:0", lambda _session, _device: None), raising=False)
+    monkeypatch.setattr(NumpyAdapter, "use_device", lambda _adapter, _device: None)
+    loader = some_ignored(255)
+    stage = judged(side(named, loader), side(counts_all, loader))
+    assert tried == []
+    assert not any(p.key.startswith("probe_mostly_ignored") for p in stage.pairs)
+    assert any(note.startswith("labels to be ignored, such as 255 (train), were not tried") for note in stage.notes)
+
+
+def test_a_loader_without_splits_is_not_asked_for_another():
+    """It would be bound to that one, and refuse the real one."""
+
+    def of_one_split():
+        return batches()
+
+    session = Session("reference", {"build_dataloader": of_one_split}, framework="numpy")
+    assert list(ignored._of_splits(session, None, ("train",))) == []
+    assert session.function("build_dataloader")("val")
 
 
 def test_the_place_of_the_comparison_is_told():

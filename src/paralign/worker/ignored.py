@@ -25,6 +25,7 @@ from paralign.worker.frames import is_users
 from paralign.worker.metrics import as_tensors, joined_batches
 from paralign.worker.probes import Given, filled, find, labelled, left_out_by_labels, rows_of
 from paralign.worker.protocol import Evaluate, Ignorable, IgnoredLabel, IgnoredLabels
+from paralign.worker.session import takes_nothing
 from paralign.worker.trees import leaves, to_value
 
 if TYPE_CHECKING:
@@ -45,13 +46,9 @@ TRIED = 16
 #: what names of arguments and attributes have in common that say which label is left out
 NAMED = "ignor"
 
-#: functions and methods that compare elements with a number
-COMPARING = frozenset(
-    (
-        *("eq", "ne", "equal", "not_equal", "masked_fill", "full_like", "isin"),
-        *("ge", "gt", "le", "lt", "greater", "greater_equal", "less", "less_equal", "greater_than", "less_than"),
-    )
-)
+#: functions and methods that compare which element is greater, and all that compare elements with a number
+ORDERING = frozenset(("ge", "gt", "le", "lt", "greater", "greater_equal", "less", "less_equal", "greater_than", "less_than"))
+COMPARING = frozenset(("eq", "ne", "equal", "not_equal", "masked_fill", "full_like", "isin")) | ORDERING
 
 #: which of the later samples get other scores: all, each second, each third; right answers that were lost may be regained in one of them
 TURNED = ((0, 1), (0, 2), (1, 3))
@@ -65,11 +62,14 @@ class Clue:
     """A number that may be a label to be left out, and where it stands.
 
     One that is ``named`` so is left out wherever scores beside it do not count; any other only where the result is that without it.
+
+    ``beyond``: whether code only compares labels with a bound at or beside which it lies.
     """
 
     value: int
     source: str
     named: bool = False
+    beyond: bool = False
 
 
 def ignorable(session: Session, writer: CaptureWriter, options: Ignorable, values: Dict[str, Capture]) -> IgnoredLabels:  # noqa: ARG001 - every task has these
@@ -84,16 +84,21 @@ def ignorable(session: Session, writer: CaptureWriter, options: Ignorable, value
         return IgnoredLabels()
     function = stateful.function_of(session) if options.function == "metric" else session.function("loss")
     trial = _Trial(session, given, function)
+    untried = session.device != "cpu"  # a label out of range ends the process there
+    info = np.iinfo(given.numbers.dtype)
     found: Dict[int, IgnoredLabel] = {}
     for clue in _of_splits(session, given, options.splits):
-        found.setdefault(clue.value, IgnoredLabel(clue.value, clue.source, trial.leaves_out(clue), in_data=True))
+        if clue.value not in found and info.min <= clue.value <= info.max:
+            ignores = not untried and trial.leaves_out(clue)
+            found[clue.value] = IgnoredLabel(clue.value, clue.source, ignores, in_data=True)
     until = time.monotonic() + PATIENCE
-    for clue in islice(_of_code(session, given, function), TRIED):
-        if clue.value not in found and trial.leaves_out(clue):
-            found[clue.value] = IgnoredLabel(clue.value, clue.source, ignores=True, in_data=False)
+    fitting = (clue for clue in _of_code(session, given, function) if info.min <= clue.value <= info.max)
+    for clue in islice(fitting, TRIED):
+        if clue.value not in found and (untried or trial.leaves_out(clue)):
+            found[clue.value] = IgnoredLabel(clue.value, clue.source, not untried, in_data=False, beyond=clue.beyond)
         if time.monotonic() > until:
             break
-    return IgnoredLabels(list(found.values()))
+    return IgnoredLabels(list(found.values()), untried)
 
 
 # -- labels of other splits --------------------------------------------------------------------------------------------------------
@@ -101,8 +106,8 @@ def ignorable(session: Session, writer: CaptureWriter, options: Ignorable, value
 
 def _of_splits(session: Session, given: Given, splits: Tuple[str, ...]) -> Iterator[Clue]:
     """Numbers below 0, or 255, in the first labels of other splits."""
-    if "build_dataloader" not in session.functions:
-        return
+    if "build_dataloader" not in session.functions or takes_nothing(session.functions["build_dataloader"]):
+        return  # there is one set, whatever the split is called
     until = time.monotonic() + PATIENCE
     for split in splits:
         session.seed()
@@ -135,13 +140,11 @@ def _of_code(session: Session, given: Given, function: Callable[..., Any]) -> It
     with suppress(Exception), session.adapter.no_grad(), seen.watching():  # what it raises is told by its own stage
         function(outputs, labels)
     classes = given.values.shape[given.axis]
-    info = np.iinfo(given.numbers.dtype)
     told = set()
-    for clue in sorted(seen.clues, key=lambda clue: not clue.named):
+    for clue in sorted(seen.clues, key=lambda clue: (not clue.named, clue.beyond)):
         is_class = 0 <= clue.value < classes
-        fits = info.min <= clue.value <= info.max
-        risky = session.device != "cpu" and not clue.named  # a label out of range ends the process there
-        if is_class or not fits or risky or clue.value in told:
+        is_vague = session.device != "cpu" and not clue.named  # what is not tried there is told, if it is worth it
+        if is_class or is_vague or clue.value in told:
             continue
         told.add(clue.value)
         yield clue
@@ -185,7 +188,9 @@ class _Seen:
             value = _looked_up(comparison.operand, frame)
             if value is not None:
                 place = f"{code.co_filename}:{comparison.line}"
-                self.clues += [Clue(value + shift, place, comparison.named) for shift in comparison.shifts]
+                self.clues += [
+                    Clue(value + shift, place, comparison.named, comparison.of_order or shift != 0) for shift in comparison.shifts
+                ]
 
     def _of_arguments(self, frame: "FrameType", *, is_own: bool) -> None:
         """Keep an argument that is called one to be ignored and is not the default.
@@ -205,13 +210,14 @@ class _Seen:
 class _Comparison:
     """An operand that elements are compared with.
 
-    ``shifts``: how far from it the numbers are that the comparison tells apart.
+    ``shifts``: how far from it the numbers are that the comparison tells apart. ``of_order``: whether it compares which is greater.
     """
 
     operand: ast.expr
     line: int
     shifts: Tuple[int, ...]
     named: bool = False
+    of_order: bool = False
 
 
 def _comparisons(code: "CodeType") -> List[_Comparison]:
@@ -226,11 +232,13 @@ def _comparisons(code: "CodeType") -> List[_Comparison]:
         line = first + getattr(node, "lineno", 1) - 1
         if isinstance(node, ast.Compare):
             equal = all(isinstance(op, (ast.Eq, ast.NotEq)) for op in node.ops)
-            found += [_Comparison(each, line, (0,) if equal else (0, -1, 1)) for each in (node.left, *node.comparators)]
+            shifts = (0,) if equal else (0, -1, 1)
+            found += [_Comparison(each, line, shifts, of_order=not equal) for each in (node.left, *node.comparators)]
         elif isinstance(node, ast.Call):
             found += [_Comparison(each.value, line, (0,), named=True) for each in node.keywords if each.arg and NAMED in each.arg]
-            if _name(node.func) in COMPARING:
-                found += [_Comparison(each, line, (0, -1, 1)) for each in node.args]
+            name = _name(node.func)
+            if name in COMPARING:
+                found += [_Comparison(each, line, (0, -1, 1), of_order=name in ORDERING) for each in node.args]
     return found
 
 

@@ -76,7 +76,7 @@ class Ignored:
     ``value`` is None where none is known. ``source``: a split, or a place in code.
 
     ``occurs``: whether another split's labels have it; ``kept_by_reference``: whether the
-    reference does not leave it out.
+    reference does not leave it out; ``beyond``: whether it only lies beyond a bound in its code.
     """
 
     value: int | None = None
@@ -84,6 +84,7 @@ class Ignored:
     occurs: bool = False
     side: str = "reference"
     kept_by_reference: bool = False
+    beyond: bool = False
 
     def told(self) -> str:
         """What was tried, and why."""
@@ -107,9 +108,17 @@ def _ignored(context: Context, result: StageResult, evaluation: Capture, functio
         return Ignored()
     finally:
         context.artifacts.pop(name, None)
-    reference, candidate = (Ignorable.answer(c).found for c in captures)
+    answers = [Ignorable.answer(c) for c in captures]
+    reference, candidate = (answer.found for answer in answers)
+    if any(answer.untried for answer in answers):
+        for label in [*reference, *candidate][:1]:
+            result.notes.append(
+                f"labels to be ignored, such as {label.value} ({label.source}), were not tried: "
+                "one that is not left out ends a process on a card"
+            )
+        return Ignored()
     for label in sorted(reference, key=lambda label: not label.ignores):
-        return Ignored(label.value, label.source, label.in_data, kept_by_reference=not label.ignores)
+        return Ignored(label.value, label.source, label.in_data, kept_by_reference=not label.ignores, beyond=label.beyond)
     for label in candidate:
         return Ignored(label.value, label.source, side="candidate", kept_by_reference=True)
     return Ignored()
@@ -144,7 +153,8 @@ def probe(context: Context, result: StageResult, evaluation: Capture, function: 
     if ignored.value is not None:
         result.notes.append(ignored.told())
     for name, about in PROBES.items():
-        warns = name in IGNORING and ignored.kept_by_reference  # the reference makes of this label what it may
+        is_open = ignored.kept_by_reference or ignored.beyond  # no data are known to have it, or the reference makes of it what it may
+        warns = name in IGNORING and is_open
         _judge(result, function, name, replace(about, weight=Weight.WARNS) if warns else about, pairs, captures)
 
 

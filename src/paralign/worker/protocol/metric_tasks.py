@@ -130,19 +130,26 @@ class IgnoredLabel:
     """A label that may be one to be left out, and its ``source``: a split, or a place in code.
 
     ``ignores``: whether the side's function leaves it out; ``in_data``: whether labels of another split have it.
+
+    ``beyond``: whether it is only known to lie beyond a bound that code compares labels with.
     """
 
     value: int
     source: str
     ignores: bool
     in_data: bool
+    beyond: bool = False
 
 
 @dataclass
 class IgnoredLabels:
-    """The labels that a side may leave out, where those that are compared have none such."""
+    """The labels that a side may leave out, where those that are compared have none such.
+
+    ``untried``: whether none was tried, since a label out of range ends a process on a card.
+    """
 
     found: List[IgnoredLabel] = field(default_factory=list)
+    untried: bool = False
 
 
 @dataclass(frozen=True)
