@@ -154,6 +154,14 @@ def test_an_own_loss_serves_where_no_other_is_called(repository, tmp_path):
     assert "build_optimizer" not in text
 
 
+def test_an_own_loss_of_the_name_of_one_of_torch_is_not_given_its_labels(repository, tmp_path):
+    (repository / "train.py").write_text("")
+    (repository / "losses.py").write_text(FILES["losses.py"].replace("FocalLoss", "CTCLoss"))
+    write(tmp_path / "port", survey(repository))
+    assert "    return CTCLoss()(outputs, labels)" in (tmp_path / "port" / "reference.py").read_text()
+    assert "input_lengths" not in (tmp_path / "port" / "paralign.toml").read_text()
+
+
 def test_nothing_is_overwritten_nor_written_into_the_repository(repository, tmp_path):
     (tmp_path / "port" / "port").mkdir(parents=True)
     (tmp_path / "port" / "port" / "train.py").write_text("mine")

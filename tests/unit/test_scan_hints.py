@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from paralign.model import DIVERGED, CheckResult, Divergence, LineProposal, Point, StageResult
 from paralign.port import hints
+from paralign.port.inventory import Status
 
 PAIRS = [
     ("nn.AvgPool2d(3, 2, padding=1)", "nn.AvgPool2D(3, 2, padding=1)", "catalogue/avg-pool2d-padding", "exclusive=False"),
@@ -85,6 +88,9 @@ y = lstm(pack_padded_sequence(x, n, batch_first=True))
         (PACKED, "lstm(x)", "LSTM", ["catalogue/torch.nn.utils.rnn.pack_padded_sequence"]),
         (PACKED, "lstm(x, sequence_length=n)", "LSTM", []),
         (PACKED, "lstm(x, **more)", "LSTM", []),
+        (PACKED, "lstm(x, None, n)", "LSTM", []),
+        (PACKED, "lstm(*given)", "LSTM", []),
+        (PACKED, "lstm(x, None)", "LSTM", ["catalogue/torch.nn.utils.rnn.pack_padded_sequence"]),
         (PACKED, "lstm(x)", "Linear", []),
         (PACKED.replace("pack_padded_sequence(x, n, batch_first=True)", "x"), "lstm(x)", "LSTM", []),
         (
@@ -94,7 +100,17 @@ y = lstm(pack_padded_sequence(x, n, batch_first=True))
             ["catalogue/lstm-layout"],
         ),
     ],
-    ids=["no lengths", "lengths", "unknown", "another layer", "nothing packed", "other axis first"],
+    ids=[
+        "no lengths",
+        "lengths",
+        "unknown",
+        "by position",
+        "unpacked",
+        "states alone",
+        "another layer",
+        "nothing packed",
+        "other axis first",
+    ],
 )
 def test_a_recurrent_layer_that_is_given_no_lengths_of_packed_sequences_is_told(tmp_path, reference, call, layer, rules):
     one, two = tmp_path / "one.py", tmp_path / "two.py"
@@ -102,6 +118,27 @@ def test_a_recurrent_layer_that_is_given_no_lengths_of_packed_sequences_is_told(
     two.write_text(f"from paddle import nn\n\nlstm = nn.LSTM(4, 8)\ny = {call}\n")
     ends = Point("lstm", "aten.stack.default (LSTM)", f"{one}:4"), Point("lstm", f"rnn ({layer})", f"{two}:3", lines=[f"{two}:4"])
     assert [finding.rule for finding in hints.hints(Divergence(*ends, what="given"))] == rules
+
+
+def lacking_lengths(tmp_path, candidate):
+    one, two = tmp_path / "one.py", tmp_path / "two.py"
+    one.write_text(PACKED)
+    two.write_bytes(candidate)
+    ends = Point("lstm", "aten.stack.default (LSTM)", f"{one}:4"), Point("lstm", "rnn (LSTM)", f"{two}:1", lines=[f"{two}:1"])
+    return [finding.rule for finding in hints.hints(Divergence(*ends, what="given"))]
+
+
+def test_sources_that_cannot_be_read_tell_no_missing_lengths(tmp_path):
+    packing = ["catalogue/torch.nn.utils.rnn.pack_padded_sequence"]
+    assert lacking_lengths(tmp_path, b"y = lstm(x)\n# -*- coding: latin-1 -*- \xe9\n") == packing
+    assert packing[0] not in lacking_lengths(tmp_path, b"y = lstm(x, name='\xe9')\n")
+    assert packing[0] not in lacking_lengths(tmp_path, b"y = lstm(x) if\n")
+
+
+def test_packing_without_advice_gives_no_hint(tmp_path, monkeypatch):
+    scanned = hints._scanned
+    monkeypatch.setattr(hints, "_scanned", lambda path: [replace(row, status=Status.SAME, notes=[]) for row in scanned(path)])
+    assert lacking_lengths(tmp_path, b"y = lstm(x)\n") == []
 
 
 def test_lengths_that_are_missing_are_told_at_the_calls_that_have_them_and_lack_them(tmp_path):

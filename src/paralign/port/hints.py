@@ -30,6 +30,7 @@ _RECURRENT = re.compile(r"\((?:LSTM|GRU|SimpleRNN|RNN)\)$")
 #: calls that end each sequence at its own length, and the argument that does so in Paddle
 _PACKS = ("torch.nn.utils.rnn.pack_padded_sequence", "torch.nn.utils.rnn.pack_sequence")
 _LENGTHS = "sequence_length"
+_LENGTHS_POSITION = 2
 
 #: the rule of ``locate/lines`` that names the line of a layer's call
 _CALL = "call-site"
@@ -105,7 +106,7 @@ def _packing(divergence: Divergence) -> Row | None:
     place = None if reference is None else SourceLine.of(reference.source)
     if candidate is None or place is None or not _RECURRENT.search(candidate.op) or not Path(place.file).is_file():
         return None
-    packs = [row for row in _scanned(place.file) if row.name in _PACKS]
+    packs = [row for row in _scanned(place.file) if row.name in _PACKS and row.status is Status.MISSING]
     return packs[0] if packs and not any(map(_gives_lengths, (candidate.source, *candidate.lines))) else None
 
 
@@ -114,9 +115,18 @@ def _gives_lengths(source: str | None) -> bool:
     place = SourceLine.of(source)
     if place is None or not Path(place.file).is_file():
         return False
-    tree = ast.parse(Path(place.file).read_text(encoding="utf-8"))
+    try:
+        tree = ast.parse(Path(place.file).read_bytes())
+    except (SyntaxError, ValueError, OSError):
+        return True
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.lineno <= place.line <= (node.end_lineno or 0)]
-    return any(keyword.arg in (None, _LENGTHS) for call in calls for keyword in call.keywords)
+    return any(map(_may_hold_lengths, calls))
+
+
+def _may_hold_lengths(call: ast.Call) -> bool:
+    """Whether a call names the lengths, gives a third argument by position, or unpacks some."""
+    by_position = len(call.args) > _LENGTHS_POSITION or any(isinstance(each, ast.Starred) for each in call.args)
+    return by_position or any(keyword.arg in (None, _LENGTHS) for keyword in call.keywords)
 
 
 def _parted(divergence: Divergence) -> set[str]:

@@ -130,7 +130,8 @@ def labels(found: Survey, model: Definition, loss: Use | Definition | None) -> s
     """The table of what a loss is given beside the outputs."""
     head = "[labels]                  # handed to loss(outputs, labels)\n"
     last = "" if loss is None else (loss.name.rpartition(".")[2] if isinstance(loss, Use) else loss.name)
-    if last == "CTCLoss":
+    is_torchs = isinstance(loss, Use) and loss.name.startswith("torch.")
+    if is_torchs and last == "CTCLoss":
         return _SEQUENCES.format(batch=_batch(found, model))
     example = next((each for each in found.examples if each.loss), None)
     if example is not None:
