@@ -193,6 +193,12 @@ def weighted(first, second):
     return {name: ALONE[0][name] * first + ALONE[1][name] * second for name in ALONE[0]}
 
 
+def test_the_tensor_that_differs_most_is_that_of_the_odd_rank():
+    odd = {**MEAN, "b": MEAN["b"] * 5.0}
+    found = Evidence([MEAN, odd, {**MEAN, "w": MEAN["w"] * 1.001}], [*ALONE, ALONE[0]], JOINED, None, (4, 4, 4)).told()
+    assert (found.way, found.worst) == (Way.OTHER, "b")
+
+
 @pytest.mark.parametrize(
     ("value", "way"),
     [

@@ -42,7 +42,8 @@ def first_of_other_texts(sides: Sides) -> Blamed | None:
         made_of = [_plain_texts(inner) for _, inner in each.values]
         if any(inner is not None and inner not in known for inner in made_of):
             continue
-        alike = [length for length, due in lacking if _shares_most(Counter(texts), due)]
+        own_texts = Counter(texts)
+        alike = [length for length, due in lacking if _near_in_length(len(texts), length) and _shares_most(own_texts, due)]
         if alike:
             found.append((len(texts) not in alike, each.number, each))
     only = min(found, key=lambda way: way[:2])[2] if found else None
@@ -58,6 +59,11 @@ def _plain_texts(each: Expression) -> tuple[str, ...] | None:
     if each.mark[0] != "l" or len(each.mark[1]) < TELLING or not all(isinstance(text, str) for text in each.mark[1]):
         return None
     return tuple(each.mark[1])
+
+
+def _near_in_length(one: int, other: int) -> bool:
+    """Whether two lists are near enough in length to share most of their texts."""
+    return 2 * min(one, other) > max(one, other)
 
 
 def _shares_most(own: Counter[str], due: Counter[str]) -> bool:

@@ -142,7 +142,9 @@ class Evidence:
             return Found(Way.OWN, max(own), noise)
         if any(keeps):
             return Found(Way.SOME, max(own), noise)
-        return Found(Way.OTHER, max(own), noise, worst(self.ranks[0], self.ranks[-1]))
+        first = self.ranks[0]
+        farthest = max(self.ranks[1:], key=lambda rank: distance(rank, first))
+        return Found(Way.OTHER, max(own), noise, worst(first, farthest))
 
     def _ways(self) -> list[tuple[Way, Mapping[str, Array]]]:
         count, samples = len(self.ranks), sum(self.sizes)
