@@ -374,6 +374,18 @@ def test_a_lower_precision_of_gradients_alone_diverges(dtype, verdict):
     assert ("a lower precision in the backward pass alone?" in said(result["backward"])) is (verdict != ALIGNED)
 
 
+def test_a_lower_precision_of_gradients_behind_many_kinks_diverges():
+    """Inputs moved by rounding pass some of the kinks: the candidate is as far away on either side of them."""
+
+    def deep(dtype):
+        layers = [layer for _ in range(6) for layer in (torch.nn.Linear(64, 64), torch.nn.ReLU())]
+        return torch.nn.Sequential(*layers, *rounding(dtype))
+
+    sides = (lambda: deep(torch.float32)), (lambda: deep(torch.bfloat16))
+    result = lower(*sides, "forward", "backward", loss=torch.nn.functional.cross_entropy)
+    assert result["backward"].verdict == "diverged"
+
+
 class Normed(torch.nn.Module):
     """Normalises in float32 whatever it is given, by one of two formulas."""
 
