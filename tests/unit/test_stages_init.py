@@ -261,3 +261,35 @@ def test_a_helper_that_makes_others_rightly_is_not_named_for_one():
     assert (point.source, point.lines) == ("model.py:9", ["helper.py:3"])
     words.excuse([records["head.weight"]])
     assert words.point(records["head.weight"]).source == "helper.py:3", "where all lines are right of others, the innermost"
+
+
+def ones_at(first, size=48):
+    """A bias whose middle third, or another, is 1."""
+
+    def make():
+        values = np.zeros(size)
+        values[first : first + size // 3] = 1.0
+        return values
+
+    return make
+
+
+@pytest.mark.parametrize("size", [48, 3000])
+def test_the_same_values_at_other_places_diverge_however_large(size):
+    right, wrong = ones_at(size // 3, size), ones_at(0, size)
+    assert checked(side(gates=right), side(gates=right)).verdict == ALIGNED
+    result = checked(side(gates=right), side(gates=wrong))
+    assert result.verdict == DIVERGED
+    assert [d.candidate.name for d in result.divergences] == ["parameters.gates"]
+    assert "element 0 is 1 in the candidate, 0 in the reference" in result.findings[0].cause
+
+
+def test_values_of_one_formula_that_rounding_parts_are_no_other_places():
+    def table(last):
+        return lambda: np.sin(np.arange(60.0)) * (1 + last)
+
+    assert checked(side(table=table(0.0)), side(table=table(1e-7))).verdict == ALIGNED
+
+
+def test_drawn_values_have_no_places():
+    assert checked(side(bias=lambda: draw.permutation(ones_at(0)())), side(bias=lambda: draw.permutation(ones_at(0)()))).verdict == ALIGNED

@@ -37,6 +37,9 @@ CHUNK = 1 << 20
 #: rows whose products show whether a matrix is orthogonal
 ROWS = 32
 
+#: elements of a tensor that is kept whole once, where it is the same under every seed
+WHOLE = 1 << 16
+
 #: how far products of orthogonal rows may be from those of an identity: float32 makes less than 1e-5 of it
 ORTHOGONAL = 1e-3
 
@@ -50,6 +53,8 @@ class _Tensor:
     #: under each seed, of the finite elements: number, mean, deviation, least, greatest; then gain if orthogonal, 1 if identity
     moments: List[List[float]] = field(default_factory=list)
     samples: List[Any] = field(default_factory=list)
+    #: the values of the first seed, for as long as every other seed makes the same; None of a large tensor
+    whole: Any = None
 
 
 def initial(session: "Session", writer: "CaptureWriter", options: Initial, values: "Dict[str, Capture]") -> Started:  # noqa: ARG001 - every task has these
@@ -75,10 +80,10 @@ def initial(session: "Session", writer: "CaptureWriter", options: Initial, value
             known.update({e.name: _Tensor(e, _shape(session, e)) for e in entries if e.shared is None})
             shared.update({e.name: e.shared for e in entries if e.shared is not None})
         _check(session, known, entries, seed, options.first)
-        most = _kept(len(known), options.seeds)
+        most, whole = _kept(len(known), options.seeds), min(WHOLE, BUDGET // max(1, len(known)))
         for entry in entries:
             if entry.shared is None:
-                _look(known[entry.name], session.adapter.to_array(entry.tensor), seed, most)
+                _look(known[entry.name], session.adapter.to_array(entry.tensor), seed, most, whole)
         answer.built = number + 1
         del model, entries
     _record(writer, known)
@@ -154,15 +159,27 @@ def _kept(tensors: int, seeds: int) -> int:
     return max(FEWEST, min(KEPT, BUDGET // max(1, tensors * seeds)))
 
 
-def _look(tensor: _Tensor, value: Typed, seed: int, most: int) -> None:
-    """Add what one seed made of a tensor."""
+def _look(tensor: _Tensor, value: Typed, seed: int, most: int, whole: int) -> None:
+    """Add what one seed made of a tensor.
+
+    ``most`` elements are kept, and all of one with up to ``whole`` if no seed changes them.
+    """
     if is_complex(value.dtype):
         value = Typed(np.stack([value.array.real, value.array.imag], -1), "float64" if value.array.itemsize > 8 else "float32")  # noqa: PLR2004 - bytes of complex64
     flat = value.array.reshape(-1)
+    _keep_whole(tensor, value, whole)
     tensor.moments.append([*_moments(flat, value.dtype), *_structure(Typed(value.array, value.dtype))])
     if flat.size > most:
         flat = flat[np.random.RandomState(seed).randint(0, flat.size, most)]  # other elements under every seed
     tensor.samples.append(_wide(flat, value.dtype).astype(np.float32))
+
+
+def _keep_whole(tensor: _Tensor, value: Typed, most: int) -> None:
+    """Keep the values of the first seed, or let go of them where this one makes others."""
+    if not tensor.moments:
+        tensor.whole = _wide(value.array, value.dtype).astype(np.float32) if value.array.size <= most else None
+    elif tensor.whole is not None and not np.array_equal(tensor.whole, _wide(value.array, value.dtype).astype(np.float32)):
+        tensor.whole = None
 
 
 def _wide(values: Any, dtype: str) -> Any:
@@ -221,3 +238,5 @@ def _record(writer: "CaptureWriter", known: Dict[str, _Tensor]) -> None:
             attrs = {"size": size, "shape": list(tensor.shape)}
             writer.add(name, Typed(np.asarray(tensor.moments, np.float64), "float64"), role=tensor.entry.role, leaf="moments", attrs=attrs)
             writer.add(name, Typed(np.stack(tensor.samples), "float32"), role=tensor.entry.role, leaf="sample", attrs=attrs)
+            if tensor.whole is not None and len(tensor.moments) > 1:
+                writer.add(name, Typed(tensor.whole, "float32"), role=tensor.entry.role, leaf="whole", attrs=attrs)

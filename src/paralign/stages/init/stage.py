@@ -15,6 +15,7 @@ from paralign.errors import WorkerFailed
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.provenance import initial_values
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Coverage, Divergence, Finding, Pair, Point, StageResult, overall
+from paralign.stages.init import places
 from paralign.stages.init.starts import Judged, Start, joined, judge, kept
 from paralign.stages.init.wording import Reading, instead, sensitivity
 from paralign.worker.protocol import Initial, Started, built_of
@@ -94,6 +95,7 @@ def run(context: Context) -> StageResult:
     judged = judge([_both(group, starts) for group in groups])
     result.pairs = [_pair(group, found) for group, found in zip(groups, judged, strict=True)]
     _say_laws(context, result, groups, judged)
+    _say_places(context, result, groups, captures)
     _say_dependence(context, result, groups, judged, answers)
     _conclude(context, result, judged, answers)
     return result
@@ -188,6 +190,29 @@ def _say_laws(context: Context, result: StageResult, groups: list[_Group], judge
         result.findings.append(Finding("init/law", f"{names}: {other} in the candidate, {one} in the reference", fix))
     if causes:
         result.notes += sensitivity({r.op for r in context.weights_of_reference})
+
+
+def _say_places(context: Context, result: StageResult, groups: list[_Group], captures: tuple[Capture, Capture]) -> None:
+    """Name tensors whose values no seed changes, and stand at other places on the candidate."""
+    sides = [_Words(context, side) for side in ("reference", "candidate")]
+    wrong = []
+    for group, pair in zip(groups, result.pairs, strict=True):
+        if pair.verdict != ALIGNED or context.plan is None:
+            continue
+        moved = [(record, found) for record in group.candidates if (found := places.elsewhere(context.plan, captures, record.name))]
+        if not moved:
+            continue
+        record, (place, due, own) = moved[0]
+        pair.verdict = DIVERGED
+        pair.notes.append(f"the same values stand at other places: element {place} is {own:g} in the candidate, {due:g} in the reference")
+        ends = [words.point(r) for words, r in zip(sides, (group.references[0], record), strict=True)]
+        wrong.append(Divergence(ends[0], ends[1], pair))
+    result.divergences += wrong
+    result.divergence = next(iter(result.divergences), None)
+    for divergence in wrong[:FINDINGS]:
+        told = divergence.pair.notes[-1] if divergence.pair is not None else ""
+        name = divergence.candidate.name if divergence.candidate is not None else ""
+        result.findings.append(Finding("init/law", f"{name}: {told}", "give each element the value that the reference gives it"))
 
 
 def _fix(context: Context, group: _Group, law: Law, reading: Reading) -> str:
