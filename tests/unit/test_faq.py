@@ -53,7 +53,7 @@ def test_both_languages_answer_the_same_questions():
 def test_every_remedy_has_its_place_on_the_page():
     from paralign.run.remedies import REMEDIES
 
-    said = {"gpu-memory": "Out of memory", "host-memory": "Host memory", "shared-memory": "shared memory", "optimizer-state": "moment_0",
+    said = {"gpu-memory": "Out of memory", "two-devices": "mixes two devices", "host-memory": "Host memory", "shared-memory": "shared memory", "optimizer-state": "moment_0",
             "class-axis": "axis of classes", "nccl": "NCCL", "trainers": "Trainers", "static-graph": "static graph", "crash": "crash"}  # fmt: skip
     text = (DOCS / "faq.md").read_text(encoding="utf-8")
     assert {remedy.id for remedy in REMEDIES} == set(said)

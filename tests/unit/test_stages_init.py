@@ -293,3 +293,31 @@ def test_values_of_one_formula_that_rounding_parts_are_no_other_places():
 
 def test_drawn_values_have_no_places():
     assert checked(side(bias=lambda: draw.permutation(ones_at(0)())), side(bias=lambda: draw.permutation(ones_at(0)()))).verdict == ALIGNED
+
+
+def test_one_formula_written_in_two_ways_is_at_its_places():
+    """Sorted, their errors are smaller than by element."""
+    k, n = np.arange(23, dtype="float32")[:, None], np.arange(44, dtype="float32")
+    ways = [np.cos(np.float32(2 * np.pi) * k * n / np.float32(44)), np.cos(np.float32(2 * np.pi / 44) * (k * n))]
+    assert checked(side(basis=lambda: ways[0]), side(basis=lambda: ways[1])).verdict == ALIGNED
+
+
+def test_a_large_table_in_another_order_of_columns_diverges():
+    place, rate = np.arange(512)[:, None], np.arange(64)
+    halves = [f(place / 10000 ** (rate / 64)) for f in (np.sin, np.cos)]
+    apart, woven = np.concatenate(halves, 1), np.stack(halves, 2).reshape(512, 128)
+    assert checked(side(table=lambda: woven), side(table=lambda: woven)).verdict == ALIGNED
+    assert checked(side(table=lambda: woven), side(table=lambda: apart)).verdict == DIVERGED
+
+
+def test_an_infinite_mask_on_the_other_side_of_the_diagonal_diverges():
+    later = np.triu(np.full((6, 6), -np.inf), 1)
+    assert checked(side(mask=lambda: later), side(mask=lambda: later)).verdict == ALIGNED
+    assert checked(side(mask=lambda: later), side(mask=lambda: later.T)).verdict == DIVERGED
+
+
+def test_another_order_that_was_drawn_once_is_told():
+    orders = [np.random.default_rng(seed).permutation(40) for seed in (1, 2)]
+    result = checked(side(order=lambda: orders[0]), side(order=lambda: orders[1]))
+    assert result.verdict == ALIGNED
+    assert any("not judged: parameters.order" in warning for warning in result.warnings)

@@ -223,6 +223,8 @@ def _structure(value: Typed) -> Tuple[float, float]:
         return 0.0, 0.0
     short = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
     rows = _wide(np.ascontiguousarray(short[: min(ROWS, len(short))]), value.dtype)
+    if not np.isfinite(rows).all():  # a mask
+        return 0.0, 0.0
     squares = rows @ rows.T
     gain = float(np.sqrt(abs(np.trace(squares)) / len(rows)))
     right = gain > 0 and bool(np.all(np.abs(squares / gain**2 - np.eye(len(rows))) < ORTHOGONAL))

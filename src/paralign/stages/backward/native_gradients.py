@@ -6,12 +6,12 @@ A backward pass in lower precision does not show where all is float64.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from paralign.errors import WorkerFailed
-from paralign.model import ALIGNED, DIVERGED
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED
 from paralign.stages.backward.step_pairs import Steps
 from paralign.stages.common.judging import FLOAT64, Method
 from paralign.worker.protocol import Backward
@@ -67,6 +67,14 @@ def judge(context: Context, result: StageResult, captures: tuple[Capture, Captur
             "a value lies at a kink (of a ReLU, an absolute value, a maximum), and either side of it is right"
         )
         return
+    jump = 0.0 if context.settings.strict else _jump(context, captures)
+    if far <= jump:
+        result.verdict = UNDERPOWERED
+        result.warnings.append(
+            f"native gradients in train mode are {far:.2g} apart, and the reference's own jump by {jump:.2g} where its inputs are moved by "
+            "rounding: many values lie at kinks, and a lower precision in the candidate's backward pass would not show beside them"
+        )
+        return
     worst = max(pairs, key=_error)
     worst.key, worst.verdict, worst.judged = f"{worst.key} (native)", DIVERGED, True
     result.pairs.append(worst)
@@ -83,11 +91,8 @@ def _nearest(context: Context, reference: Capture) -> float:
     The nearest of some runs. Where a value lies at a kink, one of them passes it on the other side.
     What computes in a lower precision is as far away in all of them.
     """
-    values = {n: c for n, c in (("inputs", context.inputs), ("labels", context.labels)) if c is not None}
-    order = Backward(list(MOVED), ["train"], 0, context.settings.pace.accumulate)
-    try:
-        moved = context.candidate.record("backward-moved", order, values)
-    except WorkerFailed:  # then the runs that were judged tell all that is known
+    moved = _recorded_moved(context, context.candidate)
+    if moved is None:
         return math.inf
     done = [run for run in MOVED if moved.select(role="gradient", run=f"{run}:train", step=0)]
     methods = [Method("native", DOUBLE, run, (NATIVE,), LIMIT) for run in done]
@@ -95,6 +100,40 @@ def _nearest(context: Context, reference: Capture) -> float:
     return min(
         (together([p for p in pairs if _is_measured(reference, p, f"{NATIVE}:train")])[0] for pairs in steps if pairs), default=math.inf
     )
+
+
+def _jump(context: Context, captures: tuple[Capture, Capture]) -> float:
+    """How far native gradients of the reference jump where its inputs are moved by rounding."""
+    moved = _recorded_moved(context, context.reference)
+    if moved is None:
+        return 0.0
+    done = [run for run in MOVED if moved.select(role="gradient", run=f"{run}:train", step=0)]
+    own = [(captures[0], moved, Method("native", DOUBLE, run, (NATIVE,), LIMIT)) for run in done]
+    return max((_own_distance(*each) for each in own), default=0.0)
+
+
+def _own_distance(exact: Capture, moved: Capture, method: Method) -> float:
+    """How far all gradients of a side's run together are from its own exact ones."""
+    known = [{r.name: exact.value(r).array for r in exact.select(role="gradient", run=f"{method.reference_run}:train", step=0)}]
+    known.append({r.name: moved.value(r).array for r in moved.select(role="gradient", run=f"{method.candidate_run}:train", step=0)})
+    both = [(np.asarray(value, np.float64), np.asarray(known[1][name], np.float64)) for name, value in known[0].items() if name in known[1]]
+    size = _length(float(np.linalg.norm(one)) for one, _ in both)
+    far = _length(float(np.linalg.norm(other - one)) for one, other in both)
+    return far / size if size > 0 and math.isfinite(far) else 0.0
+
+
+def _recorded_moved(context: Context, recorder: Any) -> Capture | None:
+    """A side's native backward passes with inputs moved by rounding.
+
+    None where it fails: then the runs that were judged tell all that is known.
+    """
+    values = {n: c for n, c in (("inputs", context.inputs), ("labels", context.labels)) if c is not None}
+    order = Backward(list(MOVED), ["train"], 0, context.settings.pace.accumulate)
+    try:
+        found: Capture = recorder.record("backward-moved", order, values)
+    except WorkerFailed:
+        return None
+    return found
 
 
 def together(pairs: list[Pair]) -> tuple[float, float]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,15 +13,38 @@ from paralign.errors import ParalignError
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
+    from paralign.model import Record
     from paralign.weights.plan import Plan
 
 Array = np.ndarray[Any, Any]
 
-#: relative distance of values that float32 makes of one formula in two frameworks, with a reserve
-ROUNDED = 1e-5
+#: error of a value that float32 makes of one formula in two frameworks, relative to the greatest: for one element, growing with their root
+ROUNDED = 1e-6
+
+#: times that error that a value has to be off by to stand at another place
+APART = 100.0
 
 
-def elsewhere(plan: Plan, captures: tuple[Capture, Capture], name: str) -> tuple[int, float, float] | None:
+@dataclass(frozen=True)
+class Moved:
+    """The first element of a tensor that has the reference's values at other places.
+
+    ``place`` counts in order of memory. ``due`` is the reference's value there, as the candidate lays it out, ``own`` the candidate's.
+    ``is_permutation``: the values are 0, 1, … in an order that is not theirs on either side, as one that a generator drew once.
+    """
+
+    place: int
+    due: float
+    own: float
+    is_permutation: bool
+
+
+def wholes(capture: Capture) -> dict[str, Record]:
+    """The tensors that are the same under every seed, and were kept whole."""
+    return {record.name: record for record in capture.records if record.leaf == "whole"}
+
+
+def elsewhere(plan: Plan, captures: tuple[Capture, Capture], kept: tuple[dict[str, Record], dict[str, Record]], name: str) -> Moved | None:
     """Where a tensor of the candidate has the reference's values at other places.
 
     None where its values are drawn, are not the same ones, or stand where they should.
@@ -27,35 +52,40 @@ def elsewhere(plan: Plan, captures: tuple[Capture, Capture], name: str) -> tuple
     Args:
         plan: which tensor of the candidate is made of which of the reference.
         captures: of the models built under many seeds.
+        kept: of each, its :func:`wholes`.
         name: of the tensor of the candidate.
-
-    Returns:
-        The first element that differs, in order of memory, with the reference's value there, as the candidate lays it out, and its own.
     """
-    own = _whole(captures[1], name)
-    if own is None or own.size < 2 or own.min() == own.max():  # noqa: PLR2004 - two elements may change places
+    if name not in kept[1]:
         return None
+    own = np.array(captures[1].array(kept[1][name]), np.float64)
     try:
-        due = plan.assemble(name, lambda each: _typed(_whole(captures[0], each)))
+        found = plan.assemble(name, lambda each: _typed(captures[0], kept[0].get(each)))
     except ParalignError:  # a part that the plan does not fill
         return None
-    if due is None or due.array.shape != own.shape:
+    if found is None or found.array.shape != own.shape or np.isnan(own).any() or np.isnan(found.array).any():
         return None
-    far = ROUNDED * float(np.abs(own).max())
-    apart = np.flatnonzero(np.abs(due.array - own).reshape(-1) > far)
-    same = np.abs(np.sort(due.array, axis=None) - np.sort(own, axis=None)).max() <= far
-    if not apart.size or not same:
+    return _moved(np.array(found.array, np.float64).reshape(-1), own.reshape(-1))
+
+
+def _moved(due: Array, own: Array) -> Moved | None:
+    """The first element that stands elsewhere; None where none does, or the values are others."""
+    slack = ROUNDED * math.sqrt(own.size) * float(np.abs(own[np.isfinite(own)]).max(initial=0.0))
+    if not _near(np.sort(due), np.sort(own), slack).all():
         return None
-    place = int(apart[0])
-    return place, float(due.array.reshape(-1)[place]), float(own.reshape(-1)[place])
+    apart = np.flatnonzero(~_near(due, own, APART * slack))
+    if not apart.size:
+        return None
+    place, counted = int(apart[0]), np.arange(own.size)
+    drawn = all(np.array_equal(np.sort(side), counted) and not np.array_equal(side, counted) for side in (due, own))
+    return Moved(place, float(due[place]), float(own[place]), drawn)
 
 
-def _whole(capture: Capture, name: str) -> Array | None:
-    """The finite values that a tensor has under every seed; None where they are not known."""
-    found = [record for record in capture.select(name=name) if record.leaf == "whole"]
-    values = capture.array(found[0]) if found else None
-    return None if values is None or not np.isfinite(values).all() else np.array(values)
+def _near(one: Array, other: Array, far: float) -> Array:
+    """Which elements are equal, infinities included, or apart by no more than that."""
+    with np.errstate(invalid="ignore"):
+        found: Array = (one == other) | (np.abs(one - other) <= far)
+    return found
 
 
-def _typed(values: Array | None) -> Typed | None:
-    return None if values is None else Typed(values, "float32")
+def _typed(capture: Capture, record: Record | None) -> Typed | None:
+    return None if record is None else Typed(np.array(capture.array(record)), "float32")

@@ -195,18 +195,28 @@ def _say_laws(context: Context, result: StageResult, groups: list[_Group], judge
 def _say_places(context: Context, result: StageResult, groups: list[_Group], captures: tuple[Capture, Capture]) -> None:
     """Name tensors whose values no seed changes, and stand at other places on the candidate."""
     sides = [_Words(context, side) for side in ("reference", "candidate")]
-    wrong = []
+    kept_whole = places.wholes(captures[0]), places.wholes(captures[1])
+    wrong, others = [], []
     for group, pair in zip(groups, result.pairs, strict=True):
         if pair.verdict != ALIGNED or context.plan is None:
             continue
-        moved = [(record, found) for record in group.candidates if (found := places.elsewhere(context.plan, captures, record.name))]
+        found = [(record, places.elsewhere(context.plan, captures, kept_whole, record.name)) for record in group.candidates]
+        moved = [(record, each) for record, each in found if each is not None]
         if not moved:
             continue
-        record, (place, due, own) = moved[0]
+        record, first = moved[0]
+        if first.is_permutation:
+            others.append(record.name)
+            continue
         pair.verdict = DIVERGED
-        pair.notes.append(f"the same values stand at other places: element {place} is {own:g} in the candidate, {due:g} in the reference")
+        pair.notes.append(
+            f"the same values stand at other places: element {first.place} is {first.own:g} in the candidate, "
+            f"{first.due:g} in the reference"
+        )
         ends = [words.point(r) for words, r in zip(sides, (group.references[0], record), strict=True)]
         wrong.append(Divergence(ends[0], ends[1], pair))
+    if others:
+        result.warnings.append(f"an order that no seed changes is another one in the candidate, and was not judged: {_some(others)}")
     result.divergences += wrong
     result.divergence = next(iter(result.divergences), None)
     for divergence in wrong[:FINDINGS]:
