@@ -13,6 +13,7 @@ import pytest
 
 from paralign import Side, check
 from paralign.locate import pipeline
+from paralign.stages.backward import native_gradients
 
 torch = pytest.importorskip("torch")
 paddle = pytest.importorskip("paddle")
@@ -187,6 +188,14 @@ def at_kink_net(framework, order):
             return abs(order(x[0, 0, 0].reshape([1]), w) - constant) + 0.01 * (x * w).mean()
 
     return Net
+
+
+def test_more_kinks_than_runs_can_pass_prove_nothing(monkeypatch):
+    monkeypatch.setattr(native_gradients, "_nearest", lambda *_: math.inf)
+    functions = [{"build_model": at_kink_net(torch, o), "loss": lambda out, labels: out.sum() + 0 * labels.sum()} for o in ORDERS]
+    stage = check(*(Side(framework="torch", functions=f) for f in functions), inputs=X, labels=np.ones(1, "float32"), stages=["backward"])
+    assert stage["backward"].verdict == "underpowered"
+    assert any("many values lie at kinks" in warning for warning in stage["backward"].warnings)
 
 
 @pytest.mark.parametrize("framework", [torch, paddle])

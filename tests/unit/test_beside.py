@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ import pytest
 
 from paralign.errors import UsageError
 from paralign.worker.beside import Beside
+from paralign.worker.session import Session
 
 
 class Tensor(NamedTuple):
@@ -44,7 +46,9 @@ class Adapter:
 
 
 def session_on(device):
-    return SimpleNamespace(device=device, adapter=Adapter(device), model=[Tensor(1.0, device)], beside=Beside(), seed=lambda: None)
+    made = SimpleNamespace(device=device, adapter=Adapter(device), model=[Tensor(1.0, device)], beside=Beside(), seed=lambda: None)
+    made.fresh = partial(Session.fresh, made)
+    return made
 
 
 def added(session, calls):

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Set
+from typing import Any, Callable, Dict, List, Set
 
 from paralign.errors import ParalignError
-
-if TYPE_CHECKING:
-    from paralign.adapters.base import Adapter
 
 CPU = "cpu"
 
@@ -74,7 +71,7 @@ class Beside:
 
     def _on_cpu(self, session: Any, name: str, function: Callable[..., Any], given: Any) -> Any:
         with _moved(session):
-            found = function(*(_copied(session.adapter, tree) for tree in given))
+            found = function(*map(session.fresh, given))
         self._used.add(name)
         return found
 
@@ -90,14 +87,3 @@ def _moved(session: Any) -> Iterator[None]:
     finally:
         adapter.use_device(session.device)
         adapter.place(model)
-
-
-def _copied(adapter: "Adapter", value: Any) -> Any:
-    """A tree with its tensors where new ones are made."""
-    if adapter.is_tensor(value):
-        return adapter.from_array(adapter.to_array(value))
-    if isinstance(value, dict):
-        return {key: _copied(adapter, item) for key, item in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_copied(adapter, item) for item in value))
-    return type(value)(_copied(adapter, item) for item in value) if type(value) in (list, tuple) else value

@@ -272,6 +272,8 @@ class Session:
             return {key: self.fresh(item) for key, item in value.items()}
         if type(value) in (list, tuple):
             return type(value)(self.fresh(item) for item in value)
+        if isinstance(value, tuple) and hasattr(value, "_fields") and not self.adapter.is_tensor(value):
+            return type(value)(*map(self.fresh, value))
         return self.adapter.from_array(self.adapter.to_array(value)) if self.adapter.is_tensor(value) else value
 
     # -- state -------------------------------------------------------------------------------------------------------------

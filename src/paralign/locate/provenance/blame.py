@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from paralign.locate.provenance import counterpart_operand, other_operand, other_rows
+from paralign.locate.provenance.chosen_places import Places
 from paralign.locate.provenance.counterparts import SAME_RMS, TELLING, Counterparts, doing, is_drawn, is_equal, origin
 from paralign.locate.provenance.counts import COMPARISONS, Counts, is_count
-from paralign.locate.provenance.places import Places
 from paralign.locate.provenance.readings import is_from_file, is_length, setting_of, stored_in, taken_as
 from paralign.locate.provenance.selections import Selections, arrays_of
 from paralign.locate.provenance.value_graph import COMMON, READINGS, SETTING, Seen, Texts, behind

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 #: kernels of float32 are within a tenth of both, a bfloat16 or float16 on the way is ten times and more beyond
 LIMIT, LEAST = 100.0, 1e-6
 
+Array = np.ndarray[Any, Any]
+
 #: runs with inputs moved by rounding: each passes a kink that is near enough with a chance of a half
 MOVED = tuple(f"perturbed-{number}" for number in range(8))
 
@@ -108,17 +110,19 @@ def _jump(context: Context, captures: tuple[Capture, Capture]) -> float:
     if moved is None:
         return 0.0
     done = [run for run in MOVED if moved.select(role="gradient", run=f"{run}:train", step=0)]
-    own = [(captures[0], moved, Method("native", DOUBLE, run, (NATIVE,), LIMIT)) for run in done]
-    return max((_own_distance(*each) for each in own), default=0.0)
+    exact = _gradients(captures[0], DOUBLE)
+    return max((_distance(exact, _gradients(moved, run)) for run in done), default=0.0)
 
 
-def _own_distance(exact: Capture, moved: Capture, method: Method) -> float:
-    """How far all gradients of a side's run together are from its own exact ones."""
-    known = [{r.name: exact.value(r).array for r in exact.select(role="gradient", run=f"{method.reference_run}:train", step=0)}]
-    known.append({r.name: moved.value(r).array for r in moved.select(role="gradient", run=f"{method.candidate_run}:train", step=0)})
-    both = [(np.asarray(value, np.float64), np.asarray(known[1][name], np.float64)) for name, value in known[0].items() if name in known[1]]
-    size = _length(float(np.linalg.norm(one)) for one, _ in both)
-    far = _length(float(np.linalg.norm(other - one)) for one, other in both)
+def _gradients(capture: Capture, run: str) -> dict[str, Array]:
+    """The gradients of a side's first step in train mode."""
+    return {r.name: np.asarray(capture.value(r).array, np.float64) for r in capture.select(role="gradient", run=f"{run}:train", step=0)}
+
+
+def _distance(exact: dict[str, Array], moved: dict[str, Array]) -> float:
+    """How far all gradients together are from the exact ones; 0 where that is no number."""
+    both = [(value, moved[name]) for name, value in exact.items() if name in moved]
+    size, far = _length(float(np.linalg.norm(one)) for one, _ in both), _length(float(np.linalg.norm(two - one)) for one, two in both)
     return far / size if size > 0 and math.isfinite(far) else 0.0
 
 

@@ -15,7 +15,7 @@ from paralign.errors import WorkerFailed
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.provenance import initial_values
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Coverage, Divergence, Finding, Pair, Point, StageResult, overall
-from paralign.stages.init import places
+from paralign.stages.init import fixed_values
 from paralign.stages.init.starts import Judged, Start, joined, judge, kept
 from paralign.stages.init.wording import Reading, instead, sensitivity
 from paralign.worker.protocol import Initial, Started, built_of
@@ -195,12 +195,12 @@ def _say_laws(context: Context, result: StageResult, groups: list[_Group], judge
 def _say_places(context: Context, result: StageResult, groups: list[_Group], captures: tuple[Capture, Capture]) -> None:
     """Name tensors whose values no seed changes, and stand at other places on the candidate."""
     sides = [_Words(context, side) for side in ("reference", "candidate")]
-    kept_whole = places.wholes(captures[0]), places.wholes(captures[1])
+    kept_whole = fixed_values.wholes(captures[0]), fixed_values.wholes(captures[1])
     wrong, others = [], []
     for group, pair in zip(groups, result.pairs, strict=True):
         if pair.verdict != ALIGNED or context.plan is None:
             continue
-        found = [(record, places.elsewhere(context.plan, captures, kept_whole, record.name)) for record in group.candidates]
+        found = [(record, fixed_values.elsewhere(context.plan, captures, kept_whole, record.name)) for record in group.candidates]
         moved = [(record, each) for record, each in found if each is not None]
         if not moved:
             continue
