@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import gc
+import json
+import subprocess
+import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from paralign.adapters.profile import profile_of
-from paralign.capture import Capture, CaptureWriter
-from paralign.commands.watch import advice, explained, judged
+from paralign.capture import CaptureWriter
+from paralign.commands.watch import advice, explained
 from paralign.comparison.trend import trend
 from paralign.locate.lines.equivalents import say
 from paralign.model import Divergence, Manifest, Point, StageResult
-from paralign.run import inputs as tensors
 from paralign.run.remedies import remedy
 from paralign.worker.loading import loading, padded
-from paralign.worker.memory import memory
-from paralign.worker.protocol import LoaderTimed, LoaderTold, Loading, Memory, MemoryWatched
-from paralign.worker.protocol.wire import encode
+from paralign.worker.protocol import LoaderTimed, LoaderTold, Loading, MemoryWatched
 from paralign.worker.session import Session
 
 RANDOM = np.random.RandomState(0)
@@ -53,39 +53,32 @@ def test_a_fall_is_no_growth():
 # -- memory ----------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(autouse=True)
-def _alone():
-    """Leave out what other tests have left in this process: every step looks at all objects that the collector knows."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
+@pytest.fixture(scope="module")
+def _beside():
+    """A process without what other tests have left: every step looks at all objects that the collector knows."""
+    command = [sys.executable, "-u", str(Path(__file__).with_name("watched_sides.py"))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+        process.stdin.close()
+        process.wait(60)
 
 
-def watched(tmp_path, functions, framework, what="forward", steps=10, side="candidate"):
-    x = RANDOM.randn(4, 8).astype("float32")
-    values = {"inputs": tensors.save(tmp_path / "inputs", "inputs", x), "labels": tensors.save(tmp_path / "labels", "labels", x[:, :2])}
-    session = Session(side, functions, framework)
-    target = tmp_path / "memory"
-    with CaptureWriter(target, Manifest(side=side)) as writer:
-        writer.manifest.settings["answer"] = encode(memory(session, writer, Memory(what, steps, 3), values))
-    return judged(Capture.open(target), side, what)
+@pytest.fixture
+def watched(_beside, tmp_path):
+    """What is found of a side of ``watched_sides.py``."""
+
+    def ask(name):
+        _beside.stdin.write(json.dumps([str(tmp_path), name]) + "\n")
+        _beside.stdin.flush()
+        line = next(line for line in _beside.stdout if line.startswith('{"watched"'))
+        found = json.loads(line)["watched"]
+        return found if isinstance(found, str) else SimpleNamespace(**found)
+
+    return ask
 
 
-class Keeps:
-    def __init__(self, most=None):
-        self.seen, self.most = [], most
-
-    def __call__(self, x):
-        y = x * 2
-        self.seen.append(y)
-        if self.most and len(self.seen) > self.most:
-            del self.seen[0]
-        return y
-
-
-def test_a_list_that_grows_is_named(tmp_path):
-    found = watched(tmp_path, {"build_model": Keeps}, "numpy")
+def test_a_list_that_grows_is_named(watched):
+    found = watched("a list")
     assert {"python", "tensors"} <= set(found.growing)  # the collector does not know arrays, as it does not know Paddle's tensors
     assert (found.containers[0]["holder"], found.containers[0]["entries"]) == ("Keeps.seen", 1.0)
     assert code(found.containers[0]["line"]) == "y = x * 2"
@@ -96,100 +89,35 @@ def code(line):
     return Path(path).read_text().splitlines()[int(number) - 1].strip()
 
 
-def test_what_is_bounded_does_not_grow(tmp_path):
-    found = watched(tmp_path, {"build_model": lambda: Keeps(most=2)}, "numpy")
+def test_what_is_bounded_does_not_grow(watched):
+    found = watched("a list of two")
     assert (found.growing, found.containers) == ([], [])
 
 
-def torch_side(keep):
-    torch = pytest.importorskip("torch")
-
-    class Net(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.fc = torch.nn.Linear(8, 2)
-            self.history, self.total = [], 0.0
-
-        def forward(self, x):
-            y = self.fc(x)
-            keep(self, y)
-            return y
-
-    return {
-        "build_model": Net,
-        "loss": lambda outputs, labels: ((outputs - labels) ** 2).mean(),
-        "build_optimizer": lambda model: torch.optim.SGD(model.parameters(), lr=0.1),
-    }
-
-
 @pytest.mark.torch
-def test_what_the_sides_own_step_keeps_is_found(tmp_path):
-    held = []
-
-    def train_step(model, optimizer, batch):
-        inputs, labels = batch
-        optimizer.zero_grad()
-        loss = ((model(inputs) - labels) ** 2).mean()
-        loss.backward()
-        optimizer.step()
-        held.append(loss.detach())
-        return loss
-
-    side = {**torch_side(lambda *_: None), "train_step": train_step}
-    assert watched(tmp_path / "without", {name: side[name] for name in side if name != "train_step"}, "torch", "step").growing == []
-    found = watched(tmp_path / "with", side, "torch", "step")
+def test_what_the_sides_own_step_keeps_is_found(watched):
+    found = watched("own step")
     assert "tensors" in found.growing
     assert code(found.containers[0]["line"]).startswith(("held.append", "loss ="))
 
 
 @pytest.mark.torch
-def test_an_own_step_that_wants_more_than_inputs_and_labels_is_said(tmp_path):
-    def train_step(model, optimizer, batch):
-        inputs, labels, weights = batch
-        raise AssertionError(model, optimizer, inputs, labels, weights)
+def test_a_step_that_keeps_nothing_does_not_grow(watched):
+    assert watched("no own step").growing == []
 
-    side = {**torch_side(lambda *_: None), "train_step": train_step}
-    found = watched(tmp_path, side, "torch", "step")
+
+@pytest.mark.torch
+def test_an_own_step_that_wants_more_than_inputs_and_labels_is_said(watched):
+    found = watched("a step of three")
     assert found.growing == []
     assert found.unwatched.startswith("ValueError: not enough values to unpack")
-    with pytest.raises(ValueError, match="not enough values"):
-        watched(tmp_path / "no loss", {name: side[name] for name in side if name != "loss"}, "torch", "step")
 
 
-def paddle_side(keep):
-    paddle = pytest.importorskip("paddle")
-
-    class Net(paddle.nn.Layer):
-        def __init__(self):
-            super().__init__()
-            self.fc = paddle.nn.Linear(8, 2)
-            self.history, self.total = [], 0.0
-
-        def forward(self, x):
-            y = self.fc(x)
-            keep(self, y)
-            return y
-
-    return {
-        "build_model": Net,
-        "loss": lambda outputs, labels: ((outputs - labels) ** 2).mean(),
-        "build_optimizer": lambda model: paddle.optimizer.SGD(0.1, parameters=model.parameters()),
-    }
+@pytest.mark.torch
+def test_an_own_step_that_fails_without_a_loss_is_an_error(watched):
+    assert watched("a step of three alone").startswith("not enough values to unpack")
 
 
-def keeps_outputs(net, y):
-    net.history.append(y)
-
-
-def keeps_a_sum(net, y):
-    net.total = net.total + y.mean()
-
-
-def keeps_numbers(net, y):
-    net.total = net.total + float(y.detach().mean())
-
-
-@pytest.mark.paddle
 @pytest.mark.parametrize(
     ("containers", "sizes", "slope", "expected"),
     [
@@ -204,8 +132,9 @@ def test_what_python_keeps_counts_where_the_program_keeps_it(containers, sizes, 
     assert explained(MemoryWatched(containers, [{"bytes": size} for size in sizes], [], 20), slope) == expected
 
 
-def test_outputs_that_are_kept_are_named_with_their_fix(tmp_path):
-    found = watched(tmp_path, paddle_side(keeps_outputs), "paddle", "step")
+@pytest.mark.paddle
+def test_outputs_that_are_kept_are_named_with_their_fix(watched):
+    found = watched("outputs")
     assert found.growing
     assert (found.containers[0]["holder"], found.containers[0]["tensor"]) == ("Net.history", True)
     assert code(found.containers[0]["line"]) in ("y = self.fc(x)", "net.history.append(y)")
@@ -213,9 +142,9 @@ def test_outputs_that_are_kept_are_named_with_their_fix(tmp_path):
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize(("keep", "grows"), [(keeps_a_sum, True), (keeps_numbers, False)])
-def test_a_graph_that_grows_behind_one_tensor_is_named(tmp_path, keep, grows):
-    found = watched(tmp_path, torch_side(keep), "torch", "forward")
+@pytest.mark.parametrize(("keep", "grows"), [("a sum", True), ("numbers", False)])
+def test_a_graph_that_grows_behind_one_tensor_is_named(watched, keep, grows):
+    found = watched(keep)
     assert ("nodes" in found.growing) is grows
     assert not grows or (found.graphs[0]["holder"] == "Net.total" and any("no_grad" in fix for fix in found.fixes))
 
@@ -342,15 +271,5 @@ def test_other_operations_say_nothing():
     say(StageResult("forward", divergences=[Divergence(None, None)]), "paddle")
 
 
-class Proxy:
-    """Does not let itself be asked what it is."""
-
-    def __getattribute__(self, name):
-        raise RuntimeError(name)
-
-
-HELD = Proxy()
-
-
-def test_an_object_that_cannot_be_asked_what_it_is_is_passed_over(tmp_path):
-    assert watched(tmp_path, {"build_model": Keeps}, "numpy") is not None
+def test_an_object_that_cannot_be_asked_what_it_is_is_passed_over(watched):
+    assert watched("a list") is not None  # beside ``watched_sides.HELD``

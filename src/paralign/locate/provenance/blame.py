@@ -147,8 +147,7 @@ class Search:
 
     def first(self) -> Blamed | None:
         """The expression at fault; None where nothing of the user's own led to the value."""
-        ordered = self.root.numbers is not None and self.is_right(self.root) and self.root.mark[0] == "a"
-        if ordered:
+        if self.root.size > 1 and self.root.numbers is not None and self.is_right(self.root) and self.root.mark[0] == "a":
             return self._first_disordered()
         chain: list[Expression] = []
         each, due, seen = self.root, self.reference, {self.root}
@@ -182,10 +181,17 @@ class Search:
         apart = counterpart_operand.differing(each, due, self._counterparts()) if self._own else None
         if apart is None:
             return []
-        if not apart.is_only_ordered and self.is_right(apart.own) is not False:
+        if not apart.is_only_ordered and self.is_right(apart.own) is not False and self._is_made_as_a_whole(apart.own):
             return []
         self._is_evident = True
         return [(apart.own, apart.due)]
+
+    def _is_made_as_a_whole(self, each: Expression) -> bool:
+        """Whether the reference has a value with all of its elements, or it is one number.
+
+        Few common numbers stand in many lists: 0, 0.5 and 1 say nothing of a list of these.
+        """
+        return each.size == 1 or any(other.size == each.size and is_equal(each, other) for other in self.defaults)
 
     def _wrong_input(self, each: Expression, due: Expression | None) -> tuple[Expression | None, Expression | None]:
         """What is wrong of what a wrong value was made of, and the reference's counterpart."""

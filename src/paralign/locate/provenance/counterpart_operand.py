@@ -47,7 +47,7 @@ def differing(each: Expression, twin: Expression | None, known: Counterparts) ->
         twin: what the reference makes in its place, as far as that is known.
         known: both sides' expressions.
     """
-    if twin is None or not doing(twin) or doing(twin) != doing(each) or is_equal(each, twin) is not False or not _shares_one(each, twin):
+    if twin is None or not _is_counterpart(twin, each):
         twin = known.of(each)
     if twin is None:
         return None
@@ -56,6 +56,21 @@ def differing(each: Expression, twin: Expression | None, known: Counterparts) ->
     firsts = [pair for pair in apart if not any(other is not pair and _is_made_of(pair.own, other.own) for other in apart)]
     found = firsts or [pair for pair in pairs if has_other_order(pair.own, pair.due)]
     return Apart(_first_of_order(found[0].own), found[0].due) if len(found) == 1 else None
+
+
+def _is_counterpart(twin: Expression, each: Expression) -> bool:
+    """Whether what the reference makes in a value's place is made by the same step.
+
+    Then another operand of it is the same, or there is only one.
+    """
+    if not doing(twin) or doing(twin) != doing(each) or is_equal(each, twin) is not False:
+        return False
+    return _shares_one(each, twin) or all(len(_arrays_and_lists(side)) == 1 for side in (each, twin))
+
+
+def _arrays_and_lists(each: Expression) -> list[Expression]:
+    """The operands that hold several numbers."""
+    return [inner for _, inner in operands(each) if inner.numbers is not None and inner.mark[0] in ("a", "l")]
 
 
 def is_alike(one: Expression, other: Expression) -> bool | None:

@@ -336,6 +336,7 @@ class Seen:
         self.texts = {e.scalar for e in held if isinstance(e.scalar, str)}
         self.names = {e.mark[1] for e in held if e.mark[0] == "k"}
         self._arrays = [e.mark for e in held if e.mark[0] == "a"]
+        self._without_numbers = {math.prod(mark[1]) for mark in self._arrays if mark[3] is None}
         self._lists = [e.mark[1] for e in held if e.mark[0] == "l"]
 
     def has_numbers(self, numbers: Numbers) -> bool:
@@ -353,10 +354,23 @@ class Seen:
         """Whether a value was seen; None for objects and few common numbers."""
         if isinstance(each.scalar, str):
             return each.scalar in self.texts or _is_path(each.scalar)
+        if each.mark[0] == "a" and each.mark[3] is None:
+            return self._has_sketch(each)
         if each.numbers is None or each.numbers.size == 0:
             return None
         found = self.has_numbers(each.numbers) and not self._has_variant(each)
+        if not found and each.mark[0] == "a" and each.size in self._without_numbers:
+            found = self.has_ordered(each)
         return True if not found and each.mark[0] == "s" and each.scalar in COMMON else found
+
+    def _has_sketch(self, each: Expression) -> bool | None:
+        """Whether an array without numbers was seen: there was room for a sketch of it only.
+
+        None where no other array has its size, or it is not finite.
+        """
+        if not math.isfinite(each.rms) or not any(math.prod(mark[1]) == each.size for mark in self._arrays):
+            return None
+        return self.has_ordered(each) or self.has_rearranged(each)
 
     def _has_variant(self, each: Expression) -> bool:
         """Whether a short list was seen with some of its numbers exchanged."""

@@ -54,32 +54,31 @@ def run(context: Context) -> StageResult:
     if result.wrong:
         result.verdict = DIVERGED  # that holds whatever else failed
         result.divergence = first(result.pairs)
-        was_cut_off = wrong_prediction.follow(context, result)
-        _trace_back(context, result, may_be_named=was_cut_off)
+        wrong_prediction.follow(context, result)
+        _trace_back(context, result)
     return result
 
 
-def _trace_back(context: Context, result: StageResult, *, may_be_named: bool) -> None:
-    """Name the line that makes a prediction wrong, where nothing is named yet.
+def _trace_back(context: Context, result: StageResult) -> None:
+    """Name the line that makes a prediction wrong, unless a cause that was tried has shown it.
 
-    ``may_be_named``: also where a line is named that nothing confirms.
+    The way of a prediction, line by line, is followed first: it knows causes. What led to a value knows its line better.
     """
     divergence = result.divergence
     pair = divergence.pair if divergence is not None else None
     if divergence is None or pair is None or pair.candidate is None or pair.reference is None:
         return
-    if divergence.candidate is None or not context.has("candidate", "predict"):
+    if divergence.candidate is None or divergence.confirmed or not context.has("candidate", "predict"):
         return
-    is_settled = divergence.confirmed or not may_be_named
-    if divergence.candidate.source and is_settled:
+    if wrong_prediction.kind_of(pair) == "command":
         return
     sides = tracing_back.recorded(context, "infer", paths=context.settings.paths)
     if sides is None:
         return
     names = [f"{r.name}:{r.leaf}" for r in (pair.candidate, pair.reference)]
     found = tracing_back.of_value(sides, names[0], names[1])
-    if found is not None and divergence.candidate.source:  # what stood beside the other line says nothing of this one
-        divergence.reference, divergence.last_agreeing = None, None
+    if found is not None and divergence.candidate.source not in (None, found.source):
+        divergence.reference, divergence.last_agreeing = None, None  # what stood beside the other line says nothing of this one
         result.findings = [finding for finding in result.findings if finding.proven]
     tracing_back.name(divergence, found)
 

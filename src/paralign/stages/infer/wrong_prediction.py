@@ -6,7 +6,6 @@ The first step before or behind the network that makes something else of the sam
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paralign.dtypes import EPS
@@ -32,26 +31,21 @@ ROUNDED = 100 * EPS["float32"]
 HELD_OUT = 2
 
 
-@dataclass(frozen=True)
-class Followed:
-    """How a prediction was followed to the line that is named."""
-
-    was_cut_off: bool
-
-
-def follow(context: Context, result: StageResult) -> bool:
+def follow(context: Context, result: StageResult) -> None:
     """Point the divergence at the first line that differs, with its cause.
 
-    Leaves it as it is where a side cannot be traced. Gives whether a side's way was cut off: then the line may be no more than
-    where the two are told apart first of what was kept.
+    Leaves it as it is where a side cannot be traced.
     """
     wrong = result.wrong
     for kind in ("predict", "command"):
-        first = next((p for p in wrong if _place(p)[0] == kind), None)
-        way = _followed(context, result, kind, first) if first is not None else None
-        if way is not None:
-            return way.was_cut_off
-    return False
+        first = next((p for p in wrong if kind_of(p) == kind), None)
+        if first is not None and _followed(context, result, kind, first):
+            return
+
+
+def kind_of(pair: Pair) -> str:
+    """Whether a pair is a result of ``predict`` or of a ``command``; '' of neither."""
+    return _place(pair)[0]
 
 
 def _place(pair: Pair) -> tuple[str, int, str]:
@@ -63,12 +57,13 @@ def _place(pair: Pair) -> tuple[str, int, str]:
     return name, int(number), record.leaf
 
 
-def _followed(context: Context, result: StageResult, kind: str, first: Pair) -> Followed | None:
+def _followed(context: Context, result: StageResult, kind: str, first: Pair) -> bool:
+    """Whether a prediction could be followed to a line, which is named then."""
     _, number, leaf = _place(first)
     captures = _traced(context, result, kind, number)
     guilty = None if captures is None else _located(captures, kind, leaf)
     if guilty is None or captures is None:
-        return None
+        return False
     sides = ("reference", "candidate")
     cut_off = [side for side, capture in zip(sides, captures, strict=True) if Predicted.answer(capture).exhausted]
     for side in cut_off:
@@ -85,7 +80,7 @@ def _followed(context: Context, result: StageResult, kind: str, first: Pair) -> 
     )
     if guilty.finding is not None:
         result.findings.append(guilty.finding)
-    return Followed(was_cut_off=bool(cut_off))
+    return True
 
 
 def _traced(context: Context, result: StageResult, kind: str, number: int) -> tuple[Capture, Capture] | None:

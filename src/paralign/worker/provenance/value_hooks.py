@@ -59,22 +59,47 @@ class ValueHooks(Ledger):
             return value
         children = self._children(frame, site)
         frame.last[site] = self._add(site, "display", children, value)
-        parts = [pair for pair in children if pair[0] != "key"]
-        if len(parts) == len([c for c in self.sites[site].children if c[0] != "key"]):
-            self._spread(value, parts)
+        if len(children) == len(self.sites[site].children):
+            self._spread(value, children)
         return value
 
-    def _spread(self, value: Any, parts: List[Tuple[str, Optional[int]]]) -> None:
+    def _spread(self, value: Any, children: List[Tuple[str, Optional[int]]]) -> None:
         """Take note of the entries of what was written out."""
-        if isinstance(value, (list, tuple)) and len(parts) == len(value) and all(role != "*" for role, _ in parts):
-            self._entries[self._keep(value)] = {n: (item, parts[n][1]) for n, item in enumerate(value)}
+        if isinstance(value, (list, tuple)):
+            entries = self._placed(value, children)
+            if entries:
+                self._entries[self._keep(value)] = entries
         elif isinstance(value, dict):
-            entries: Dict[Any, Tuple[Any, Optional[int]]] = {}
-            if all(role != "**" for role, _ in parts) and len(parts) == len(value):
-                entries = {key: (value[key], parts[n][1]) for n, key in enumerate(value)}
-            else:
-                self._merge(entries, value)
-            self._entries[self._keep(value)] = entries
+            self._entries[self._keep(value)] = self._keyed(value, children)
+
+    @staticmethod
+    def _placed(value: Any, parts: List[Tuple[str, Optional[int]]]) -> Dict[Any, Tuple[Any, Optional[int]]]:
+        """The entries of a list that stand before the first ``*``, and those after the last."""
+        starred = [place for place, (role, _) in enumerate(parts) if role == "*"]
+        if not starred:
+            return {n: (item, parts[n][1]) for n, item in enumerate(value)} if len(parts) == len(value) else {}
+        after = len(parts) - 1 - starred[-1]
+        entries = {n: (value[n], parts[n][1]) for n in range(starred[0])}
+        for back in range(1, after + 1):
+            entries[len(value) - back] = (value[-back], parts[-back][1])
+        return entries
+
+    def _keyed(self, value: Dict[Any, Any], children: List[Tuple[str, Optional[int]]]) -> Dict[Any, Tuple[Any, Optional[int]]]:
+        """The entries of a dict: those that are written, and those that ``**`` takes in."""
+        parts = [pair for pair in children if pair[0] != "key"]
+        if all(role != "**" for role, _ in parts) and len(parts) == len(value):
+            return {key: (value[key], parts[n][1]) for n, key in enumerate(value)}
+        entries: Dict[Any, Tuple[Any, Optional[int]]] = {}
+        self._merge(entries, value)
+        last = max((place for place, (role, _) in enumerate(children) if role == "**"), default=-1)
+        key: Any = None
+        for place, (role, number) in enumerate(children):
+            if role == "key":
+                mark = self.events[number].mark if number is not None else ["k"]
+                key = mark[1] if mark[0] == "s" else None
+            elif role != "**" and key in value and (place > last or key not in entries):
+                entries[key] = (value[key], number)
+        return entries
 
     def _merge(self, entries: Dict[Any, Tuple[Any, Optional[int]]], value: Dict[Any, Any]) -> None:
         """Entries that came from other dicts: of the latest that holds the very object."""
