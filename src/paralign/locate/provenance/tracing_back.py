@@ -10,6 +10,7 @@ from paralign.adapters._kinds import common_argument
 from paralign.errors import WorkerFailed
 from paralign.locate.lines.rule import ablated
 from paralign.locate.optimizer.setting_lines import code_at
+from paralign.locate.provenance import conditions
 from paralign.locate.provenance.blame import Blamed, Search
 from paralign.locate.provenance.blame_in_words import said, value_of
 from paralign.locate.provenance.counterparts import TELLING
@@ -118,9 +119,8 @@ def of_value(sides: Sides, candidate: str, reference: str, right: Iterable[str] 
     if wrong is None or due is None:
         return None
     led = sides.candidate.roots(right)
-    return wrong_itself(
-        sides, Search(wrong, due, defaults=sides.reference.expressions, excused=led, own=sides.candidate.expressions).first()
-    )
+    found = Search(wrong, due, defaults=sides.reference.expressions, excused=led, own=sides.candidate.expressions).first()
+    return conditions.of_value(sides, wrong, wrong_itself(sides, found))
 
 
 def of_operation(

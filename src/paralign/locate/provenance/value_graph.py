@@ -14,6 +14,7 @@ from paralign.errors import CaptureFormatError
 from paralign.locate.provenance.settings_files import SettingsFiles
 from paralign.locate.reaching import reached
 from paralign.worker.protocol import Provenance
+from paralign.worker.provenance.events import LEFT
 from paralign.worker.provenance.recording import EVENTS
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ READINGS = frozenset({"attribute", "item"})
 
 #: a value that stands in a file of settings, which a program has read
 SETTING = "setting"
+
+#: how the names of roots begin that say how far the recording had come: up to the next event, or the last one
+_BEGINNING, _COUNTING = ("begin:", "sight:"), ("step:", "model")
 
 #: how the names of methods begin that read an entry: ``get``, ``getfloat``, ``pop``
 _READERS = ("get", "pop")
@@ -80,6 +84,10 @@ class Expression:
     numbers: Numbers | None
     inputs: list[tuple[str, Expression]] = field(default_factory=list, repr=False)
     users: list[Expression] = field(default_factory=list, repr=False)
+    #: the number of the expression in the source: its evaluations share it
+    site: int = -1
+    #: the conditions that let it be evaluated, or left it the values that it took
+    conditions: list[Expression] = field(default_factory=list, repr=False)
 
     @property
     def source(self) -> str:
@@ -146,9 +154,13 @@ class ValueGraph:
         rates: Sequence[Sequence[float]] = (),
         files: Iterable[str] = (),
     ) -> None:
-        self._roots, self.rates = roots, rates
+        self.rates = rates
         self.expressions: list[Expression] = []
+        self._made: list[Expression] = []
+        self._places: list[int] = []
+        self._left_by: dict[int, list[Expression]] = {}
         self._read((json.loads(line) for line in lines), pool)
+        self._roots = {name: self._place_of(name, number) for name, number in roots.items()}
         self._add_settings(SettingsFiles(files))
 
     @classmethod
@@ -173,14 +185,31 @@ class ValueGraph:
             if "file" in line:
                 sites.append(line)
                 continue
+            self._places.append(len(self.expressions))
+            if line["kind"] == LEFT:
+                self._add_left(line["inputs"])
+                continue
             site = sites[line["site"]]
             found = Expression(
                 len(self.expressions), site["file"], site["line"], line["kind"], site["label"], line["mark"], _numbers(line["mark"], pool)
             )
+            found.site, conditions = line["site"], [self._made[line["under"]]] if "under" in line else []
             for role, number in line["inputs"]:
-                found.inputs.append((role, self.expressions[number]))
-                self.expressions[number].users.append(found)
+                found.inputs.append((role, self._made[number]))
+                self._made[number].users.append(found)
+                conditions += [self._made[number]] if role == "test" else self._left_by.get(number, [])
+            found.conditions = list(dict.fromkeys(conditions))
             self.expressions.append(found)
+            self._made.append(found)
+
+    def _add_left(self, inputs: Sequence[tuple[str, int]]) -> None:
+        """Note a value that a condition left somewhere: it is the value itself, with the conditions that did so."""
+        (_, value), *others = inputs
+        conditions = list(self._left_by.get(value, []))
+        for role, number in others:
+            conditions += [self._made[number]] if role == "test" else self._left_by.get(number) or self._made[number].conditions
+        self._left_by[len(self._made)] = list(dict.fromkeys(conditions))
+        self._made.append(self._made[value])
 
     def _add_settings(self, settings: SettingsFiles) -> None:
         """Let values read from an object lead to the entry of a file of that name and value."""
@@ -195,6 +224,14 @@ class ValueGraph:
                 self.expressions.append(known[place])
             each.inputs.append((SETTING, known[place]))
             known[place].users.append(each)
+
+    def _place_of(self, name: str, number: int) -> int:
+        """Where the event of a root stands among the expressions; of a value that was left somewhere, where that was made."""
+        if number < 0 or number >= len(self._made):
+            return min(number, len(self.expressions))
+        if number not in self._left_by or name.startswith(_BEGINNING):
+            return self._places[number]
+        return self._places[number] - 1 if name.startswith(_COUNTING) else self._made[number].number
 
     def of_step(self, number: int) -> list[Expression]:
         """What was computed when a schedule was advanced to a step, or before the first."""

@@ -299,7 +299,7 @@ class CallHooks(ValueHooks):
         """A function is about to return."""
         call = serving or frame.serving
         if not self._is_off() and call is not None:
-            call.returns.append((value, self._event(frame, site)))
+            call.returns.append((value, self._left(site, self._event(frame, site))))
             del call.returns[:-8]  # a call of a framework may run functions without end: the last count
         return value
 

@@ -30,16 +30,23 @@ ELEMENTS, PATIENCE = 1 << 27, 40.0
 #: kinds of events that make a list
 MAKING = frozenset({"call", "display", "operation"})
 
+#: kind of the events of values that a condition left to a name: they make nothing, and are no expressions
+LEFT = "left"
+
 Edge = Tuple[str, int]
 
 
 class Event(NamedTuple):
-    """One value: its expression, its kind, the events it was made of, what is kept of it."""
+    """One value: its expression, its kind, the events it was made of, what is kept of it.
+
+    ``under`` is the event of the condition that let it happen. An event of kind ``left`` is a value that a condition left to a name.
+    """
 
     site: int
     kind: str
     inputs: Tuple[Edge, ...]
     mark: List[Any]
+    under: Optional[int] = None
 
 
 class Frame:
@@ -107,6 +114,8 @@ class Ledger:
         self._constants: Dict[int, int] = {}
         self._defaults: Dict[Tuple[int, str], Tuple[Any, Optional[int]]] = {}
         self._newer: Dict[int, int] = {}
+        #: site of a condition -> the event that tells how it decided last
+        self._decisions: Dict[int, int] = {}
         self._attributes: Dict[Tuple[int, str], Tuple[Any, Optional[int]]] = {}
         self._entries: Dict[int, Dict[Any, Tuple[Any, Optional[int]]]] = {}
         self._made: Dict[int, Tuple[Any, int]] = {}
@@ -140,8 +149,27 @@ class Ledger:
                 size *= n
             self._elements += size
         edges = tuple((role, self._latest(number)) for role, number in inputs if number is not None)
-        self.events.append(Event(site, kind, edges, known))
+        self.events.append(Event(site, kind, edges, known, self._decision(site)))
         return len(self.events) - 1
+
+    def _decision(self, site: int) -> Optional[int]:
+        """The event of the condition that let an expression be evaluated; None without one."""
+        under = self.sites[site].under
+        while under >= 0 and under not in self._decisions:
+            under = self.sites[under].under
+        return self._decisions.get(under)
+
+    def _left(self, site: int, number: Optional[int]) -> Optional[int]:
+        """The event of a value that an expression only hands on, if a condition let it."""
+        decision = self._decision(site) if site >= 0 else None
+        if number is None or decision is None or (number > decision and self.events[number].kind != "constant"):
+            return number
+        return self._handed(site, number, decision)
+
+    def _handed(self, site: int, number: int, decider: int, role: str = "test") -> int:
+        """The event of a value that a condition left somewhere; ``of``: or what was chosen itself, and chose the value."""
+        handed = self._add(site, LEFT, [("value", number), (role, decider)], None)
+        return number if handed is None else handed
 
     def _see(self, value: Any) -> None:
         """A name was bound to a value: note it where that is watched."""

@@ -34,6 +34,8 @@ class Site(NamedTuple):
     children: Tuple[Tuple[str, int], ...] = ()
     constant: Any = None
     keys: Tuple[str, ...] = ()
+    #: the condition that decides whether it is evaluated
+    under: int = -1
 
 
 class FunctionSite(NamedTuple):
@@ -78,11 +80,14 @@ class Expressions:
         self._scopes: List[Tuple[str, Optional[set]]] = []  # type: ignore[type-arg]
         self._elsewhere: List[Dict[str, int]] = [{}]
         self._scope = 0
+        #: the condition that decides whether what is rewritten now is evaluated
+        self._under = -1
 
     # -- helpers -----------------------------------------------------------------------------------------------------------------
 
     def _site(self, node: ast.AST, kind: str, label: str = "", children: Sequence[Tuple[str, int]] = (), **more: Any) -> int:
-        self.sites.append(Site(getattr(node, "lineno", 0), kind, label, tuple(c for c in children if c[1] >= 0), **more))
+        known = tuple(c for c in children if c[1] >= 0)
+        self.sites.append(Site(getattr(node, "lineno", 0), kind, label, known, under=self._under, **more))
         return self.first + len(self.sites) - 1
 
     def _hook(self, node: ast.AST, name: str, *arguments: Any) -> ast.expr:
@@ -103,6 +108,16 @@ class Expressions:
         if self._scopes and self._scopes[-1][1] is None:
             return self._scopes[-1][0] + name, self._depth
         return name, self._elsewhere[-1].get(name, self._depth)
+
+    def _put_under(self, site: int, condition: int) -> None:
+        """Note which condition decides whether an expression is evaluated."""
+        self.sites[site - self.first] = self.sites[site - self.first]._replace(under=condition)
+
+    def _condition(self, node: ast.expr, label: str) -> Tuple[ast.expr, int]:
+        """The test of a statement or of a comprehension, which tells how it decides."""
+        new, made = self.expression(node)
+        site = self._site(node, "condition", label, [("value", made)])
+        return self._hook(node, "decided", site, made, new), site
 
     # -- expressions: each gives the new node and its site, -1 where it has none ---------------------------------------------------
 
@@ -270,7 +285,9 @@ class Expressions:
         prefix = f"{self._scope}:"
         number, names = self._function(node, "<lambda>", prefix)
         self._scopes.append((prefix, set(names)))
+        under, self._under = self._under, -1
         body, site = self.expression(node.body)
+        self._under = under
         self._scopes.pop()
         entered = self._hook(node, "entered", number, loaded(names))
         node.body = self._hook(node.body, "returned", entered, site, body)
@@ -281,6 +298,7 @@ class Expressions:
         prefix = f"{self._scope}:"
         names: set = set()  # type: ignore[type-arg]
         site = self._site(node, "comprehension", type(node).__name__.lower())
+        under = self._under
         for number, loop in enumerate(node.generators):
             loop.iter, inner = self.expression(loop.iter)
             if number == 0:
@@ -289,7 +307,9 @@ class Expressions:
             target = self._site(loop.target, "iteration", "for", [("iterable", inner)])
             self.targets[target] = [pattern(loop.target, lambda name: (prefix + name, self._depth))]
             loop.iter = self._hook(loop.iter, "first" if number == 0 else "each", target, site, loop.iter)
-            loop.ifs = [self.expression(test)[0] for test in loop.ifs]
+            for place, test in enumerate(loop.ifs):
+                loop.ifs[place], self._under = self._condition(test, "filter")
+                self._put_under(site, self._under)
         if isinstance(node, ast.DictComp):
             node.key, _ = self.expression(node.key)
             node.value, inner = self.expression(node.value)
@@ -297,6 +317,7 @@ class Expressions:
         else:
             node.elt, inner = self.expression(node.elt)
             node.elt = self._hook(node.elt, "element", site, inner, node.elt)
+        self._under = under
         self._scopes.pop()
         return self._hook(node, "collected", site, node), site
 

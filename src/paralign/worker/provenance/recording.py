@@ -67,7 +67,8 @@ def lines_of(recorder: Recorder) -> Iterator[str]:
     for path, site in zip(recorder.files, recorder.sites):
         yield json.dumps({"file": path, "line": site.line, "kind": site.kind, "label": site.label})
     for event in recorder.events:
-        yield json.dumps({"site": event.site, "kind": event.kind, "inputs": event.inputs, "mark": event.mark})
+        under = {} if event.under is None else {"under": event.under}
+        yield json.dumps({"site": event.site, "kind": event.kind, "inputs": event.inputs, "mark": event.mark, **under})
 
 
 def _tensor(session: Session, value: Any) -> "Optional[Typed]":

@@ -3,21 +3,40 @@
 from __future__ import annotations
 
 import ast
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
-from paralign.worker.provenance.expressions import FRAME, Expressions, loaded, pattern
+from paralign.worker.provenance.expressions import FRAME, Expressions, Function, loaded, pattern
+
+#: what ends a function or a round of a loop, and what has rounds and scopes of its own
+_ENDS_FUNCTION, _ENDS_ROUND = (ast.Return, ast.Raise), (ast.Break, ast.Continue)
+_OWN_SCOPES = (*Function, ast.ClassDef, ast.Lambda)
+_OWN_LOOPS = (*_OWN_SCOPES, ast.For, ast.AsyncFor, ast.While)
+
+#: methods that change a list, set or dict that a branch calls by its name
+_CHANGING = frozenset({"append", "extend", "insert", "update", "add", "pop", "remove", "clear"})
 
 
 class Rewriter(Expressions):
     """Rewrites one module."""
 
+    def __init__(self, first: int = 0, function: int = 0) -> None:
+        super().__init__(first, function)
+        #: the condition of the ``if`` that was rewritten last; those of the loop under way that can end it
+        self._decided_by = -1
+        self._breaking: List[int] = []
+
     # -- statements --------------------------------------------------------------------------------------------------------------
 
     def _statements(self, body: List[ast.stmt]) -> List[ast.stmt]:
         found: List[ast.stmt] = []
+        under = self._under
         for statement in body:
+            leaves = isinstance(statement, ast.If) and _can_leave(statement)
             new = self.visit(statement)
             found += new if isinstance(new, list) else [new]
+            if leaves:  # what follows is reached only if the condition lets it
+                self._under = self._decided_by
+        self._under = under
         return found
 
     def visit(self, node: ast.AST) -> Any:
@@ -148,8 +167,42 @@ class Rewriter(Expressions):
         site = self._site(node, "iteration", "for", [("iterable", inner)])
         self.targets[site] = [pattern(node.target, self._stored)]
         node.iter = self._hook(node.iter, "each", site, -1, node.iter)
-        node.body, node.orelse = self._statements(node.body), self._statements(node.orelse)
+        node.body, node.orelse = self._loop_body(node.body), self._statements(node.orelse)
         return node
+
+    def on_if(self, node: ast.If) -> Any:
+        """A condition: what either branch may change depends on it."""
+        changed = [self._stored(name) for name in _changed_names([*node.body, *node.orelse])]
+        node.test, site = self._condition(node.test, "if")
+        under, self._under = self._under, site
+        node.body, node.orelse = self._statements(node.body), self._statements(node.orelse)
+        self._under, self._decided_by = under, site
+        if _has(node.body + node.orelse, (ast.Break,), _OWN_LOOPS):
+            self._breaking.append(site)
+        return [node, _statement(node, self._hook(node, "joined", site, tuple(changed)))] if changed else node
+
+    def on_while(self, node: ast.While) -> Any:
+        """A loop that goes on while a condition holds."""
+        node.test, site = self._condition(node.test, "while")
+        under, self._under = self._under, site
+        node.body = self._loop_body(node.body)
+        self._under = under
+        node.orelse = self._statements(node.orelse)
+        return node
+
+    def _loop_body(self, body: List[ast.stmt]) -> List[ast.stmt]:
+        """The statements of a loop: a condition that ends it decides on what is done in the next round."""
+        first, outer = len(self.sites), self._under
+        before, self._breaking = self._breaking, []
+        found = self._statements(body)
+        ending = next((site for site in reversed(self._breaking) if self.sites[site - self.first].under == outer), None)
+        self._breaking = before
+        if ending is None:
+            return found
+        for place in range(first, len(self.sites)):
+            if self.sites[place].under == outer and self.first + place != ending:
+                self._put_under(self.first + place, ending)
+        return found
 
     def on_asyncfor(self, node: Any) -> Any:
         """Only what is in it."""
@@ -192,10 +245,12 @@ class Rewriter(Expressions):
         kept, self._scopes = self._scopes, []
         outer = self._depth
         self._depth += 1
+        under, self._under = self._under, -1
         self._elsewhere.append(_elsewhere(node, outer))
         document = [node.body[0]] if ast.get_docstring(node, clean=False) is not None else []
         body = self._statements(node.body[len(document) :])
         self._elsewhere.pop()
+        self._under = under
         self._depth -= 1
         self._scopes = kept
         first = ast.copy_location(
@@ -205,6 +260,46 @@ class Rewriter(Expressions):
         return node
 
     on_asyncfunctiondef = on_functiondef
+
+
+def _within(body: Sequence[ast.AST], apart: Tuple[Any, ...]) -> Iterator[ast.AST]:
+    """All that statements consist of, but for what stands in parts of some kinds."""
+    waiting = list(body)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += [each for each in ast.iter_child_nodes(node) if not isinstance(each, apart)]
+
+
+def _has(body: Sequence[ast.AST], kinds: Tuple[Any, ...], apart: Tuple[Any, ...]) -> bool:
+    """Whether statements have one of some kinds, outside of parts of others."""
+    return any(isinstance(node, kinds) for node in _within([each for each in body if not isinstance(each, apart)], apart))
+
+
+def _can_leave(statement: ast.stmt) -> bool:
+    """Whether a statement can end the function or the round of a loop under way."""
+    return _has([statement], _ENDS_FUNCTION, _OWN_SCOPES) or _has([statement], _ENDS_ROUND, _OWN_LOOPS)
+
+
+def _changed_names(body: Sequence[ast.stmt]) -> List[str]:
+    """The names that statements store to, or whose lists and dicts they change."""
+    found: Dict[str, None] = {}
+    for node in _within([each for each in body if not isinstance(each, _OWN_SCOPES)], _OWN_SCOPES):
+        changed = _changed(node)
+        if isinstance(changed, ast.Name):
+            found[changed.id] = None
+    return list(found)
+
+
+def _changed(node: ast.AST) -> Any:
+    """What an expression stores to or changes; None where it does neither."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        return node
+    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+        return node.value
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGING:
+        return node.func.value
+    return None
 
 
 def _elsewhere(node: Any, outer: int) -> Dict[str, int]:

@@ -6,8 +6,11 @@ import itertools
 import types
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from paralign.worker.provenance.events import TIMES, Frame, Ledger
+from paralign.worker.provenance.events import LEFT, TIMES, Frame, Ledger
 from paralign.worker.provenance.value_marks import attribute
+
+#: operators that evaluate an operand only where the one before it does not decide
+_PARTLY = frozenset({"And", "Or"})
 
 #: what is gone through only once: its elements are not there before
 _ONCE = (types.GeneratorType, zip, map, filter)
@@ -22,7 +25,47 @@ class ValueHooks(Ledger):
         """An operation was evaluated."""
         if not self._is_off():
             frame.last[site] = self._add(site, "operation", self._children(frame, site), value)
+            if self.sites[site].label in _PARTLY:
+                for _, child in self.sites[site].children:
+                    frame.last.pop(child, None)
         return value
+
+    def decided(self, frame: Frame, site: int, made: int, value: Any) -> bool:
+        """The test of a statement or comprehension: whether it holds, with what told so."""
+        holds = bool(value)
+        if not self._is_off():
+            number = self._event(frame, made)
+            is_told = number is not None and self.events[number].site == made and self.events[number].mark == ["s", holds]
+            if not is_told:
+                number = self._add(site, "condition", [("value", number)], holds)
+            if number is not None:
+                self._decisions[site] = number
+        return holds
+
+    def joined(self, frame: Frame, site: int, names: Tuple[Tuple[str, int], ...]) -> None:
+        """Either branch of a condition is done: it left some names what they were."""
+        decision = self._decisions.get(site)
+        if self._is_off() or decision is None:
+            return
+        for name, depth in names:
+            holder = frame
+            while holder.depth > depth and holder.outer is not None:
+                holder = holder.outer
+            number = holder.names.get(name)
+            known = None if number is None else self._latest(number)
+            if known is not None and known < decision:
+                holder.names[name] = self._handed(site, known, decision)
+
+    def _is_chosen(self, number: int) -> bool:
+        """Whether a condition left a value where it is."""
+        event = self.events[number]
+        return event.kind == LEFT or any(role == "test" for role, _ in event.inputs)
+
+    def _part_of(self, site: int, container: Optional[int], number: Optional[int]) -> Optional[int]:
+        """The event of a part of a container: what chose the container, or the place in it, chose the part."""
+        if number is None or container is None or not self._is_chosen(container):
+            return number
+        return self._handed(site, number, container, "of")
 
     def held(self, frame: Frame, site: int, value: Any) -> Any:
         """An object of which an attribute or an entry follows."""
@@ -50,6 +93,8 @@ class ValueHooks(Ledger):
         """An entry was read: what was put there, else a value made of its container."""
         if not self._is_off():
             number = self._entry(frame.held.get(site), frame.places.get(site), value)
+            for _, held in self._children(frame, site) if number is not None else ():
+                number = self._part_of(site, held, number)
             frame.last[site] = number if number is not None else self._add(site, "item", self._children(frame, site), value)
         return value
 
@@ -133,7 +178,7 @@ class ValueHooks(Ledger):
         targets = self._targets.get(site, ())
         if len(targets) == 1 and targets[0][0] == "tuple" and isinstance(value, _ONCE):
             value = self._taken_apart(value, targets[0][1:])
-        number = self._event(frame, made)
+        number = self._left(site, self._event(frame, made))
         frame.last[site] = number
         for target in targets:
             self._store(frame, target, value, number, site)
@@ -174,7 +219,7 @@ class ValueHooks(Ledger):
                 if parts is None or len(parts) != len(target) - 1:
                     self._store(frame, part, None, number, site)
                     continue
-                inner = self._entry(value, place, parts[place])
+                inner = self._part_of(site, number, self._entry(value, place, parts[place]))
                 if inner is None and number is not None:
                     inner = self._add(site, "element", [(str(place), number)], parts[place])
                 self._store(frame, part, parts[place], inner, site)
@@ -229,8 +274,9 @@ class ValueHooks(Ledger):
         number = self._add(site, "change", [*children, *inputs], container)
         if number is None:
             return
-        if before is not None and before not in self._constants.values():
+        while before is not None and before not in self._constants.values():
             self._newer[before] = number
+            before = self.events[before].inputs[0][1] if self.events[before].kind == LEFT else None
         base = self.sites[next((c for r, c in self.sites[site].children if r in ("object", "self")), site)]
         if base.kind == "name" and before is None:
             frame.names[base.keys[-1]] = number
