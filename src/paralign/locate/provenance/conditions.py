@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -25,13 +25,28 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from paralign.locate.provenance.tracing_back import Sides
-    from paralign.locate.provenance.value_graph import Expression
+    from paralign.locate.provenance.value_graph import Expression, ValueGraph
 
     Numbers = npt.NDArray[np.float64]
 
+
+class Sides(Protocol):
+    """What both sides' programs recorded."""
+
+    @property
+    def reference(self) -> ValueGraph:
+        """The expressions of the side that is trusted."""
+
+    @property
+    def candidate(self) -> ValueGraph:
+        """The expressions of its port."""
+
+
 #: the words for comparisons, as libraries share them
 _COMPARING = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
+
+#: those that tell which of two is the greater one
+_ORDERING = frozenset({"lt", "le", "gt", "ge"})
 
 #: what Python asks of one object and another
 _ASKING = frozenset({"In", "NotIn", "Is", "IsNot"})
@@ -54,7 +69,10 @@ _SAME = 1e-5
 
 @dataclass(frozen=True)
 class Column:
-    """What a condition compared at one place, turn by turn: numbers, NaN for what is none, or texts."""
+    """What a condition compared at one place, turn by turn.
+
+    Numbers, NaN for what is none, or texts.
+    """
 
     numbers: Numbers
     texts: list[str | None]
@@ -115,6 +133,11 @@ class Masks:
     events: list[Expression]
 
     @property
+    def first(self) -> Expression:
+        """The first of them."""
+        return self.events[0]
+
+    @property
     def size(self) -> int:
         """How many decisions there are."""
         return sum(each.size for each in self.events)
@@ -144,14 +167,14 @@ class Fault:
 
 
 def is_part(each: Expression) -> bool:
-    """Whether a decision is one of several that decide together: alone it says nothing of them."""
+    """Whether a decision is one of several that decide together."""
     users = reached([each], lambda e: e.users if e is each or e.is_copy else [])
     return any(user.label in _JOINING or doing(user) in _JOINING for user in users if user is not each)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a condition has a counterpart that decides the same, and where one decides otherwise."""
+    """Whether a condition's counterpart decides the same, and where it does not."""
 
     is_right: bool
     fault: Fault | None = None
@@ -194,7 +217,7 @@ def of_value(sides: Sides, root: Expression, found: Blamed | None) -> Blamed | N
 
 
 def _strange_number(sides: Sides, unknown: Sequence[Turns], blamed: Expression) -> Fault | None:
-    """The one number, written down, that right values are compared with and that the reference has nowhere."""
+    """The one written number that right values are compared with, and the reference lacks."""
     seen, governing = Seen(sides.reference.expressions), _deciding(blamed)
     found = []
     for turns in unknown:
@@ -219,19 +242,22 @@ def _are_seen(column: Column, seen: Seen) -> bool:
 
 
 def _choice(sides: Sides, unknown: Sequence[Turns], root: Expression) -> Expression | None:
-    """The one condition that chose the numbers of an array, which the reference has with some others."""
+    """The one condition that chose an array's numbers, where the reference has some others."""
     known: dict[int, list[Expression]] = defaultdict(list)
     for each in sides.reference.expressions:
         if _is_table(each):
             known[each.size].append(each)
     sites = {turns.site: turns for turns in unknown}
+    if not sites:
+        return None
     found: dict[Expression, Turns] = {}
     for each in reached([root], lambda e: e.operands):
-        if _is_table(each) and _gathers(each) and _is_variant(each, known[each.size]):
-            gathered = reached([each], lambda e: [inner for inner in e.operands if _gathers(inner)])
-            choosing = {turn.site for inner in gathered for turn in inner.conditions} & set(sites)
-            if len(choosing) == 1:
-                found[each] = sites[choosing.pop()]
+        if not _is_table(each) or not _gathers(each):
+            continue
+        gathered = reached([each], lambda e: [inner for inner in e.operands if _gathers(inner)])
+        choosing = {turn.site for inner in gathered for turn in inner.conditions} & set(sites)
+        if len(choosing) == 1 and _is_variant(each, known[each.size]):
+            found[each] = sites[choosing.pop()]
     return found[min(found, key=lambda each: each.number)].first if found else None
 
 
@@ -324,6 +350,7 @@ class Known:
         turns, self._masks = _turns(reference), _masks(reference)
         ways = [way for own in candidate for due in turns for way in _beside(own, due) if way.is_right]
         self._right = {way.own.site for way in ways}
+        self._others = [own for own in candidate if own.site not in self._right]
         taken = {way.due.site for way in ways}
         self._turns = [due for due in turns if due.site not in taken]
 
@@ -332,9 +359,27 @@ class Known:
         if own.site in self._right:
             return Verdict(is_right=True)
         beside = _verdict([way for due in self._turns for way in _beside(own, due)])
-        if beside.is_right or beside.fault is not None:
+        if beside.fault is not None and not self._is_exchanged(own, beside.fault):
             return beside
         return _verdict([AtOnce(own, due, crossed=crossed) for due in self._masks for crossed in (False, True)])
+
+    def _is_exchanged(self, own: Turns, fault: Fault) -> bool:
+        """Whether each side asks for both values, in conditions of another order."""
+        if fault.operand is None or fault.due is None:
+            return False
+        due, taken = Column.of([fault.due]), Column.of([fault.operand])
+        return _is_asked(due, (each for each in self._others if each is not own)) or _is_asked(taken, self._turns)
+
+
+def _is_asked(value: Column, conditions: Iterable[Turns]) -> bool:
+    """Whether one of some conditions compares with a value in all of its turns."""
+    columns = [each.column(place) for each in conditions for place in (0, 1) if each.column(place).count(len(each.events)) == 1]
+    return any(value.equal(column)[0] for column in columns)
+
+
+def _asks_alike(own: Expression, due: Expression) -> bool:
+    """Whether two comparisons are of one kind: which is greater, or whether both are one."""
+    return (doing(own) in _ORDERING, own.label in _ASKING) == (doing(due) in _ORDERING, due.label in _ASKING)
 
 
 def _beside(own: Turns, due: Turns) -> list[Beside]:
@@ -347,7 +392,8 @@ def _verdict(ways: Sequence[Beside] | Sequence[AtOnce]) -> Verdict:
     if any(way.is_right for way in ways):
         return Verdict(is_right=True)
     whole = [fault for way in ways if (fault := way.fault()) is not None]
-    parted = [fault for way in ways if (fault := way.fault_of_operand()) is not None]
+    alike = [way for way in ways if _asks_alike(way.own.first, way.due.first)]
+    parted = [fault for way in alike if (fault := way.fault_of_operand()) is not None]
     if whole:
         return Verdict(is_right=False, fault=whole[0])
     return Verdict(is_right=False, fault=parted[0] if len({fault.due for fault in parted}) == 1 else None)
@@ -378,7 +424,7 @@ class Beside:
         return next((n for n, agrees in enumerate(self._agree) if agrees != self._agree[0]), None)
 
     def _first_other(self) -> int:
-        """The turn that is decided otherwise: the first, but for one in a sequence that mostly agrees."""
+        """The first turn that is decided otherwise."""
         return self._agree.index(False)
 
     def fault(self) -> Fault | None:
@@ -418,7 +464,7 @@ class AtOnce:
     """A condition beside masks of the reference's, all turns at once."""
 
     def __init__(self, own: Turns, due: Masks, *, crossed: bool) -> None:
-        self._own, self._due = own, due
+        self.own, self.due = own, due
         places = (1, 0) if crossed else (0, 1)
         fits = len(own.events) == due.size
         self._same = [fits and _hold_one(own.column(place), due.numbers(other)) for place, other in enumerate(places)]
@@ -436,14 +482,14 @@ class AtOnce:
         """The first turn of a condition that decides otherwise of the same operands."""
         if not all(self._same) or not any(self._tells) or self._decides_alike:
             return None
-        return Fault(self._own.first, None, self._due.events[0])
+        return Fault(self.own.first, None, self.due.events[0])
 
     def fault_of_operand(self) -> Fault | None:
-        """The first turn of one that decides otherwise, where one of its operands is another."""
-        for place in () if is_part(self._own.first) and not is_part(self._due.events[0]) else (0, 1):
+        """The first turn, where the decisions and one operand are others."""
+        for place in () if is_part(self.own.first) and not is_part(self.due.events[0]) else (0, 1):
             if self._same[place] and self._tells[place] and not self._same[1 - place] and not self._decides_alike:
-                due = compared(self._due.events[0])[self._places[1 - place]]
-                return Fault(self._own.first, compared(self._own.first)[1 - place], due)
+                due = compared(self.due.events[0])[self._places[1 - place]]
+                return Fault(self.own.first, compared(self.own.first)[1 - place], due)
         return None
 
 

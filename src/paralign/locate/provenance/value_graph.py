@@ -203,7 +203,10 @@ class ValueGraph:
             self._made.append(found)
 
     def _add_left(self, inputs: Sequence[tuple[str, int]]) -> None:
-        """Note a value that a condition left somewhere: it is the value itself, with the conditions that did so."""
+        """Note a value that a condition left somewhere.
+
+        It is the value itself, with the conditions that did so.
+        """
         (_, value), *others = inputs
         conditions = list(self._left_by.get(value, []))
         for role, number in others:
@@ -226,7 +229,10 @@ class ValueGraph:
             known[place].users.append(each)
 
     def _place_of(self, name: str, number: int) -> int:
-        """Where the event of a root stands among the expressions; of a value that was left somewhere, where that was made."""
+        """Where the event of a root stands among the expressions.
+
+        Of a value that was left somewhere, where that was made.
+        """
         if number < 0 or number >= len(self._made):
             return min(number, len(self.expressions))
         if number not in self._left_by or name.startswith(_BEGINNING):

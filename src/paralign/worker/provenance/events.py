@@ -167,7 +167,10 @@ class Ledger:
         return self._handed(site, number, decision)
 
     def _handed(self, site: int, number: int, decider: int, role: str = "test") -> int:
-        """The event of a value that a condition left somewhere; ``of``: or what was chosen itself, and chose the value."""
+        """The event of a value that a condition left somewhere.
+
+        Or, in the role ``of``, what was chosen itself and chose the value.
+        """
         handed = self._add(site, LEFT, [("value", number), (role, decider)], None)
         return number if handed is None else handed
 

@@ -191,7 +191,10 @@ class Rewriter(Expressions):
         return node
 
     def _loop_body(self, body: List[ast.stmt]) -> List[ast.stmt]:
-        """The statements of a loop: a condition that ends it decides on what is done in the next round."""
+        """The statements of a loop.
+
+        A condition that ends it decides on what is done in the next round.
+        """
         first, outer = len(self.sites), self._under
         before, self._breaking = self._breaking, []
         found = self._statements(body)

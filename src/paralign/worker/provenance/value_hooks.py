@@ -62,7 +62,10 @@ class ValueHooks(Ledger):
         return event.kind == LEFT or any(role == "test" for role, _ in event.inputs)
 
     def _part_of(self, site: int, container: Optional[int], number: Optional[int]) -> Optional[int]:
-        """The event of a part of a container: what chose the container, or the place in it, chose the part."""
+        """The event of a part of a container.
+
+        What chose the container, or the place in it, chose the part.
+        """
         if number is None or container is None or not self._is_chosen(container):
             return number
         return self._handed(site, number, container, "of")
