@@ -133,7 +133,7 @@ types: $(VENV)/stamp-test
 unit: $(VENV)/stamp-test .venv-oldest/stamp
 	$(COMPILED)
 	$(BIN)/python $(DEMO)/prepare.py
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal --nurseries $(ARGS)
 
 quick: $(VENV)/stamp-test
 	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "not torch and not paddle and not slow" tests/unit

@@ -178,6 +178,7 @@ def test_a_reference_that_calls_compiled_code_is_run_each_time_and_this_is_said(
     assert "reused from an earlier run" not in done.out
 
 
+@pytest.mark.processes
 def test_a_variable_that_the_reference_reads_is_not_stale(project, monkeypatch):
     """In what it imports, with a default; one that only the candidate reads, and those of the terminal, let it be reused."""
     (project.folder / "helper.py").write_text("import os\nSIGN = -1 if os.environ.get('FLIPPED') else 1\n")
