@@ -139,3 +139,44 @@ def test_arrays_without_room_for_their_numbers_are_told_by_their_sketches(record
     """
     wrong = text.replace("mask = x > 0.25", "mask = ~(x <= 0.25)").replace("np.abs(kept).max()", "kept.std()")
     assert of_sample(record, text, wrong, "x") == line_of(wrong)
+
+
+@pytest.mark.parametrize("settings", ["json.loads('{\"rate\": 0.7}')", "{'rate': 0.7}"])
+def test_a_default_that_unknown_settings_replace_is_not_what_a_dict_holds(record, settings):
+    text = f"""
+        import json
+
+        def run():
+            given = {settings}
+            config = {{"rate": 0.3, "power": 0.9, **given}}
+            return {{"x": config["rate"] * 11}}
+    """
+    read = next(e for e in record(text).expressions if e.label == "Mult").values[0][1]
+    assert read.scalar == 0.7
+
+
+def test_a_list_that_grows_through_two_names_leads_to_its_last_change(record):
+    text = """
+        def run():
+            class Box: pass
+            box = Box()
+            box.rows = rows = []
+            for x in (0.1, 0.7, 0.2, 0.9):
+                if x > 0.5:
+                    rows += [x * 3]  # HERE
+            return {"total": sum(box.rows)}
+    """
+    wrong = text.replace("x * 3", "x * 4")
+    assert of_sample(record, text, wrong, "total") == line_of(wrong)
+
+
+def test_a_lambda_in_a_list_moves_no_other_entry(record):
+    text = """
+        def run():
+            rest = [3.5, 4.5]
+            parts = [lambda x: x, 0.5, 0.7, *rest]
+            return {"x": parts[1] * 11}
+    """
+    read = next(e for e in record(text).expressions if e.label == "Mult").values[0][1]
+    assert read.scalar == 0.5
+    assert read.kind == "item"

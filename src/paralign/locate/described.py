@@ -116,7 +116,7 @@ def divergence(guilt: Guilt, watched: Watched | None = None) -> Divergence:
         fault = numbers.seen
         traced = numbers.traced if said[0].rule == tracing_back.RULE else None
     judgement, operation, source = guilt.judgement, fault.operation, said[0].answer if said else None
-    built = built_at.constructed(judgement.candidate, operation.module)
+    built = built_at.construction(judgement.candidate, operation)
     errors = [judgement.error[v] for v in operation.inputs if judgement.is_right(v)]
     chain = _chain(judgement, operation)
     due = built_at.reference_line(judgement.reference, fault.other, built=source in built)

@@ -28,8 +28,10 @@ from paralign.capture.sketch import sketch as sketched
 from paralign.dtypes import STORAGE, Typed, is_complex, is_floating, widen
 from paralign.errors import UnsupportedTensor, UsageError
 from paralign.worker.feed import batches
+from paralign.worker.files import system_folders
 from paralign.worker.fingerprints import Fingerprint, Fingerprints, key_of
 from paralign.worker.forward import attempt_run, perturbed
+from paralign.worker.frames import is_users
 from paralign.worker.masks import reaches_down, reaches_far, unmasked
 from paralign.worker.protocol import Operations, Ran, Watch, WatchedPass
 from paralign.worker.protocol.wire import encode
@@ -268,6 +270,7 @@ class OperationRecorder:
         modules = self.adapter.modules(self.session.model)
         said.built = {path: list(lines) for path, module in modules if (lines := self.session.built.get(id(module)))}
         said.kinds = {path: kind for path, module in modules if (kind := self.adapter.kind(module))}
+        said.rewritten = [path for path, module in modules if path in said.kinds and _is_rewritten(module)]
 
     def _leaves(self, tree: Any) -> "Iterator[Tuple[str, Any]]":
         known = self.adapter.is_tensor
@@ -514,3 +517,10 @@ def _fields(operation: "Operation") -> Dict[str, Any]:
         attrs["random"] = True
     source = operation.stack[0] if operation.stack else None
     return {"call": operation.index, "op": operation.op, "source": source, "attrs": attrs}
+
+
+def _is_rewritten(module: Any) -> bool:
+    """Whether a layer's pass forward is the user's own, and calls no class's above it."""
+    forward = getattr(type(module), "forward", None)
+    code = getattr(forward, "__code__", None)
+    return code is not None and is_users(code.co_filename, system_folders()) and "super" not in code.co_names

@@ -11,7 +11,7 @@ from paralign.locate.lines import element_order, idle_layer, missing_step, simpl
 from paralign.locate.lines import region as regions
 from paralign.locate.lines.kinds import REGION_RULES, Kind, Region, classify, foreign, other_mask
 from paralign.locate.lines.rule import Proposal, Rule, proposals
-from paralign.locate.runs.construction import Passage, constructed, is_container_line
+from paralign.locate.runs.construction import Passage, construction, is_container_line
 from paralign.locate.runs.counterparts import apart, is_telling, same_shape
 from paralign.locate.runs.traverse import (
     CONTEXT,
@@ -67,7 +67,7 @@ class Fault:
         by_layer = self.kind in (Kind.DIFFERENT, Kind.GIVEN) and self.simple_input is None
         if not by_layer and not is_container_line(self.judgement.candidate, self.operation):
             return None
-        built = constructed(self.judgement.candidate, self.operation.module)
+        built = construction(self.judgement.candidate, self.operation)
         return Passage(self.judgement, self.guilt, self.operation, built, by_construction=True, twin=self.other) if built else None
 
     @cached_property

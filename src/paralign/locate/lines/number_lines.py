@@ -13,7 +13,7 @@ from paralign.locate.lines.kinds import Kind
 from paralign.locate.lines.rule import Rule, ablated
 from paralign.locate.provenance import tracing_back
 from paralign.locate.reaching import reached
-from paralign.locate.runs.construction import constructed
+from paralign.locate.runs.construction import construction
 
 if TYPE_CHECKING:
     from paralign.locate.laboratory.watched import Watched
@@ -80,7 +80,7 @@ class Numbers:
         if fault.kind is Kind.DIFFERENT and other is not None and other.kind == operation.kind:
             differ = bool(tracing_back.differing_values(operation.arguments, other.arguments))
             sides = self._recorded() if differ else None
-            built = bool(constructed(fault.judgement.candidate, operation.module))
+            built = bool(construction(fault.judgement.candidate, operation))
             sound = _sound_numbers(fault.judgement) if sides is not None else {}
             passed = _passed(fault.judgement, operation)
             return None if sides is None else tracing_back.of_operation(sides, (operation, other), built=built, sound=sound, passed=passed)

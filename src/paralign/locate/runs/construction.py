@@ -39,9 +39,29 @@ def constructed(graph: Graph, module: str) -> tuple[str, ...]:
     return tuple(graph.built.get("", ()))
 
 
+#: beginnings of the names of layers -> what their kernels do, where it is called otherwise
+_KERNELS = {"linear": "matmul", "conv": "convolution", "bilinear": "matmul"}
+
+
+def construction(graph: Graph, operation: Operation) -> tuple[str, ...]:
+    """The lines that constructed the layer of an operation.
+
+    None of a step that the user's own pass of the layer takes beside its kernel.
+    """
+    if operation.module in graph.rewritten and not _is_kernel(graph.kinds.get(operation.module, ""), operation):
+        return ()
+    return constructed(graph, operation.module)
+
+
+def _is_kernel(layer: str, operation: Operation) -> bool:
+    """Whether an operation is what a layer of the framework is there for."""
+    word, name = layer.lower(), operation.kind.replace("_", "")
+    return word.startswith(name) or any(word.startswith(begin) and name.startswith(kernel) for begin, kernel in _KERNELS.items())
+
+
 def own_line(graph: Graph, operation: Operation) -> str | None:
     """The line that an operation is known by: its construction or its call site."""
-    lines = constructed(graph, operation.module)
+    lines = construction(graph, operation)
     return lines[0] if lines else operation.source
 
 
@@ -192,7 +212,7 @@ class Passage:
         return len({o.module for o in graph.operations if self._is_of_line(graph, o)}) == 1
 
     def _is_of_line(self, graph: Graph, operation: Operation) -> bool:
-        return constructed(graph, operation.module)[:1] == self.lines[:1]
+        return construction(graph, operation)[:1] == self.lines[:1]
 
     def own_setting(self) -> str | None:
         """Where the user's module was constructed whose setting the operation's line reads."""
@@ -239,7 +259,7 @@ def _calling(lines: tuple[str, ...], ways: set[tuple[str, ...]]) -> str:
 
 
 def _lines_of(graph: Graph, operation: Operation, *, by_construction: bool) -> tuple[str, ...]:
-    return constructed(graph, operation.module) if by_construction else operation.stack
+    return construction(graph, operation) if by_construction else operation.stack
 
 
 def _shared_in_reference(graph: Graph, due: Operation, *, by_construction: bool) -> int:

@@ -124,6 +124,7 @@ class Graph:
         self.made: dict[tuple[int, int], str] = {}
         said = watched_pass(capture, run)
         self.built, self.kinds, self.random, self.frozen = said.built, said.kinds, said.random, said.frozen
+        self.rewritten = set(said.rewritten)
         self._read([record for record in capture.records if record.run == run])
         self.hooked = set(said.hooked)
         self.outputs: dict[str, Value] = {path: self.values[number] for path, number in said.outputs.items()}

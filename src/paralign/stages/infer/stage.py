@@ -70,15 +70,16 @@ def _trace_back(context: Context, result: StageResult) -> None:
         return
     if divergence.candidate is None or divergence.confirmed or not context.has("candidate", "predict"):
         return
-    if wrong_prediction.kind_of(pair) == "command":
+    if wrong_prediction.kind_of(pair) != "predict":
         return
-    sides = tracing_back.recorded(context, "infer", paths=context.settings.paths)
+    sides = tracing_back.recorded(context, "infer", paths=context.settings.paths[: wrong_prediction.number_of(pair) + 1])
     if sides is None:
         return
     names = [f"{r.name}:{r.leaf}" for r in (pair.candidate, pair.reference)]
     found = tracing_back.of_value(sides, names[0], names[1])
     if found is not None and divergence.candidate.source not in (None, found.source):
         divergence.reference, divergence.last_agreeing = None, None  # what stood beside the other line says nothing of this one
+        divergence.candidate.name, divergence.candidate.op = pair.candidate.name, ""
         result.findings = [finding for finding in result.findings if finding.proven]
     tracing_back.name(divergence, found)
 

@@ -57,6 +57,11 @@ def _place(pair: Pair) -> tuple[str, int, str]:
     return name, int(number), record.leaf
 
 
+def number_of(pair: Pair) -> int:
+    """The number of the path whose result a pair is."""
+    return _place(pair)[1]
+
+
 def _followed(context: Context, result: StageResult, kind: str, first: Pair) -> bool:
     """Whether a prediction could be followed to a line, which is named then."""
     _, number, leaf = _place(first)

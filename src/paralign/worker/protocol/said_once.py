@@ -44,6 +44,7 @@ class WatchedPass:
     Args:
         outputs: path -> the model's output; ``loss`` likewise.
         built: module -> the lines that constructed it; ``kinds`` -> the framework's layer that it is.
+        rewritten: modules of such kinds whose pass forward is the user's own code.
         random: the operations that drew something, in order.
         frozen: frozen parameters -> the lines that froze them, as far as they are known.
         without_gradient: parameters that got none.
@@ -54,6 +55,7 @@ class WatchedPass:
     loss: Dict[str, int] = field(default_factory=dict)
     built: Dict[str, List[str]] = field(default_factory=dict)
     kinds: Dict[str, str] = field(default_factory=dict)
+    rewritten: List[str] = field(default_factory=list)
     random: List[RandomOperation] = field(default_factory=list)
     frozen: Dict[str, List[str]] = field(default_factory=dict)
     without_gradient: List[str] = field(default_factory=list)

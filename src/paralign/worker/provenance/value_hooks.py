@@ -6,7 +6,7 @@ import itertools
 import types
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from paralign.worker.provenance.events import LEFT, TIMES, Frame, Ledger
+from paralign.worker.provenance.events import LEFT, TIMES, Frame, Ledger, is_common
 from paralign.worker.provenance.value_marks import attribute
 
 #: operators that evaluate an operand only where the one before it does not decide
@@ -107,8 +107,7 @@ class ValueHooks(Ledger):
             return value
         children = self._children(frame, site)
         frame.last[site] = self._add(site, "display", children, value)
-        if len(children) == len(self.sites[site].children):
-            self._spread(value, children)
+        self._spread(value, children)
         return value
 
     def _spread(self, value: Any, children: List[Tuple[str, Optional[int]]]) -> None:
@@ -126,6 +125,8 @@ class ValueHooks(Ledger):
         starred = [place for place, (role, _) in enumerate(parts) if role == "*"]
         if not starred:
             return {n: (item, parts[n][1]) for n, item in enumerate(value)} if len(parts) == len(value) else {}
+        if any(isinstance(item, types.FunctionType) for item in value):
+            return {}  # a lambda is no expression that is followed: places would be those of others
         after = len(parts) - 1 - starred[-1]
         entries = {n: (value[n], parts[n][1]) for n in range(starred[0])}
         for back in range(1, after + 1):
@@ -139,15 +140,33 @@ class ValueHooks(Ledger):
             return {key: (value[key], parts[n][1]) for n, key in enumerate(value)}
         entries: Dict[Any, Tuple[Any, Optional[int]]] = {}
         self._merge(entries, value)
-        last = max((place for place, (role, _) in enumerate(children) if role == "**"), default=-1)
-        key: Any = None
-        for place, (role, number) in enumerate(children):
-            if role == "key":
-                mark = self.events[number].mark if number is not None else ["k"]
-                key = mark[1] if mark[0] == "s" else None
-            elif role != "**" and key in value and (place > last or key not in entries):
+        written, last = self._written(children)
+        are_all_known = all(key in entries or key in written for key in value)
+        for key, (place, number) in written.items():
+            if key in value and (place > last or (key not in entries and self._stays(number, value[key], are_all_known=are_all_known))):
                 entries[key] = (value[key], number)
         return entries
+
+    def _written(self, children: List[Tuple[str, Optional[int]]]) -> Tuple[Dict[Any, Tuple[int, Optional[int]]], int]:
+        """The written entries of a dict, key -> place and event; and the place of the last ``**``.
+
+        Those of keys that are objects are left out.
+        """
+        found: Dict[Any, Tuple[int, Optional[int]]] = {}
+        last, mark = -1, ["k"]
+        for place, (role, number) in enumerate(children):
+            if role == "**":
+                last = place
+            elif role == "key":
+                mark = self.events[number].mark if number is not None else ["k"]
+            elif mark[0] == "s":
+                found[mark[1]] = place, number
+        return found, last
+
+    def _stays(self, number: Optional[int], value: Any, *, are_all_known: bool) -> bool:
+        """Whether what was written before a ``**`` may be what the dict holds."""
+        mark = self.events[number].mark if number is not None else ["k"]
+        return bool(mark[1] == value) if mark[0] == "s" and is_common(value) else are_all_known
 
     def _merge(self, entries: Dict[Any, Tuple[Any, Optional[int]]], value: Dict[Any, Any]) -> None:
         """Entries that came from other dicts: of the latest that holds the very object."""
@@ -277,12 +296,16 @@ class ValueHooks(Ledger):
         number = self._add(site, "change", [*children, *inputs], container)
         if number is None:
             return
-        while before is not None and before not in self._constants.values():
-            self._newer[before] = number
-            before = self.events[before].inputs[0][1] if self.events[before].kind == LEFT else None
+        self._replace(before, number)
         base = self.sites[next((c for r, c in self.sites[site].children if r in ("object", "self")), site)]
         if base.kind == "name" and before is None:
             frame.names[base.keys[-1]] = number
+
+    def _replace(self, before: Optional[int], number: int) -> None:
+        """What made an object leads to its change from now on; a constant made others too."""
+        while before is not None and self.events[before].kind != "constant":
+            self._newer[before] = number
+            before = self.events[before].inputs[0][1] if self.events[before].kind == LEFT else None
 
     def changed(self, frame: Frame, site: int, value: Any) -> None:
         """``name += …``."""
@@ -291,8 +314,8 @@ class ValueHooks(Ledger):
         children = self._children(frame, site)
         number = self._add(site, "operation", children, value)
         before = children[0][1] if children and children[0][0] == "left" else None
-        if number is not None and before is not None and not isinstance(value, (int, float, str, tuple, bool)) and value is not None:
-            self._newer[before] = number
+        if number is not None and not isinstance(value, (int, float, str, tuple, bool)) and value is not None:
+            self._replace(before, number)
         for target in self._targets.get(site, ()):
             self._store(frame, target, value, number, site)
 
