@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.unit.test_provenance import line_of, record
 
-from paralign.locate.provenance import tracing_back
+from paralign.locate.provenance import blame_in_words, tracing_back
+from paralign.locate.provenance.conditions import WholeCondition
+from paralign.locate.reaching import reached
 
 __all__ = ["record"]
 
@@ -370,3 +372,197 @@ def test_a_wrong_condition_is_named(record, name):
 def test_a_right_condition_is_not_named_where_what_it_lets_happen_is_wrong(record, name):
     line, true = blamed(record, *COMPUTED[name])
     assert line == true
+
+
+#: a value that is NaN now and then, as an array of one element
+LACKING = """
+    import numpy as np
+
+    def run():
+        values = np.random.RandomState(9).rand(20, 1)
+        values[::4] = np.nan
+        total = 0.0
+        for value in values:
+            if value is None:
+                continue
+            total += float(np.nan_to_num(value)[0]) * 3
+        return total
+"""
+
+#: values of which some are missing
+MISSING = """
+    import numpy as np
+
+    def run():
+        draw = np.random.RandomState(10)
+        scores = [None if n % 5 == 0 else float(s) for n, s in enumerate(draw.rand(30))]
+        kept = []
+        for s in scores:
+            if s is None:
+                continue
+            kept.append(min(s, 0.95))
+        return np.array(kept)
+"""
+
+#: the least of some losses, from infinity on
+LEAST = """
+    import numpy as np
+
+    def run():
+        best, taken = float("inf"), []
+        for loss in np.random.RandomState(11).rand(30).tolist():
+            if loss < best:
+                best = loss
+                taken.append(max(loss, 0.05))
+        return np.array(taken)
+"""
+
+#: classes that a tuple lists
+LISTED = """
+    import numpy as np
+
+    def run():
+        draw = np.random.RandomState(12)
+        kept = []
+        for c, value in zip(draw.randint(0, 5, 40).tolist(), draw.rand(40).tolist()):
+            if c in (1, 3):
+                kept.append(min(value, 0.95))
+        return np.array(kept)
+"""
+
+#: another mask of the same numbers, each as often another
+COUNTED_CLASSES = """
+    import numpy as np
+
+    def run():
+        draw = np.random.RandomState(13)
+        labels, guesses = draw.randint(0, 6, 40), np.sort(draw.randint(0, 6, 40) // 2 * 2 + draw.randint(0, 2, 40))
+        hits = 0
+        for label in labels:
+            if label == 3:
+                hits += 2
+        return hits / 7
+"""
+
+COUNTED_CLASSES_AT_ONCE = """
+    import numpy as np
+
+    def run():
+        draw = np.random.RandomState(13)
+        labels, guesses = draw.randint(0, 6, 40), np.sort(draw.randint(0, 6, 40) // 2 * 2 + draw.randint(0, 2, 40))
+        return (guesses == 3).sum() / 7
+"""
+
+#: right conditions on what is no finite number, beside a mistake in what they let happen
+NO_NUMBERS = {
+    "nan in an array of one": (LACKING, "* 3", "* 4"),
+    "none": (MISSING, "min(s, 0.95)", "min(s, 0.9)"),
+    "infinity": (LEAST, "max(loss, 0.05)", "max(loss, 0.1)"),
+    "tuple": (LISTED, "min(value, 0.95)", "min(value, 0.85)"),
+}
+
+
+@pytest.mark.parametrize("name", NO_NUMBERS)
+def test_a_condition_on_what_is_no_number_has_a_counterpart(record, name):
+    program, old, new = NO_NUMBERS[name]
+    line, true = blamed(record, program, program, old, new)
+    assert line == true
+
+
+@pytest.mark.parametrize(("program", "old", "new"), [(LISTED, "c in (1, 3)", "c in (1, 4)"), (LEAST, "loss < best", "loss <= best - 0.05")])
+def test_a_condition_on_what_is_no_number_can_be_wrong(record, program, old, new):
+    line, true = blamed(record, program, program, old, new)
+    assert line == true
+
+
+def test_a_choice_is_not_named_where_what_was_gathered_is_blamed_already(record):
+    asked = MISSING.replace("if s is None", 'if type(s).__name__ == "NoneType"')
+    line, true = blamed(record, MISSING, asked, "min(s, 0.95)", "min(s, 0.9)")
+    assert line == true
+
+
+def test_masks_of_the_same_numbers_in_other_counts_are_no_counterpart(record):
+    sides = tracing_back.Sides(record(COUNTED_CLASSES_AT_ONCE), record(COUNTED_CLASSES))
+    found = tracing_back.of_value(sides, "", "")
+    assert found is None or found.expression.label != "Eq"
+
+
+def test_a_condition_that_is_wrong_as_a_whole_says_so(record):
+    wrong = KEPT.replace("v > -0.4", "v >= -0.4")
+    found = tracing_back.of_value(tracing_back.Sides(record(KEPT_AT_ONCE), record(wrong)), "", "")
+    assert isinstance(found, WholeCondition)
+    assert blame_in_words.value_of(found) is None
+    said = blame_in_words.said(found)
+    assert said.startswith("over all its rounds, this condition decides otherwise")
+    assert "False" not in said
+
+
+#: a name that five conditions leave alone, in every round
+LONG = """
+    def run():
+        total = 0.5
+        for n in range(2000):
+            last = total + n
+            if n < 0:
+                total = 1.0
+            if n < -1:
+                total = 2.0
+            if n < -2:
+                total = 3.0
+            if n < -3:
+                total = 4.0
+            if n < -4:
+                total = 5.0
+        return last
+"""
+
+
+def test_what_conditions_leave_alone_takes_room_in_proportion(record):
+    graph = record(LONG)
+    followed = list(reached(graph.expressions, lambda each: [*each.operands, *each.conditions]))
+    assert len(followed) > 5_000, "each round is known"
+    assert sum(len(each.conditions) for each in followed) <= 4 * len(followed)
+
+
+#: a condition whose room is spent: more rounds than of one place are kept
+SPENT = """
+    def run():
+        total = 0.0
+        for n in range(4500):
+            if n < 3900:
+                total = total + 0.25
+            else:
+                total = total + n * 0.5
+        return total
+"""
+
+
+def test_a_decision_that_was_not_kept_is_not_taken_for_an_older_one(record):
+    graph = record(SPENT)
+    under = [each for each in graph.expressions if each.label == "Mult"]
+    decisions = [one.number for each in under for one in each.conditions]
+    assert len(under) > len(decisions), "later rounds have none"
+    assert len(decisions) == len(set(decisions))
+
+
+#: a function and a lambda inside a loop that a condition ends
+INSIDE = """
+    def run():
+        found = []
+        for n in range(4):
+            def doubled(value):
+                return value * 2
+            halved = lambda value: value / 2
+            found.append(doubled(n) + halved(n))
+            if n > 2:
+                break
+        return sum(found)
+"""
+
+
+def test_what_ends_a_loop_does_not_decide_on_functions_in_it(record):
+    graph = record(INSIDE)
+    inside = [each for each in graph.expressions if each.label in ("Mult", "Div")]
+    assert len(inside) == 8
+    assert not any(each.conditions for each in inside)
+    assert any(each.conditions for each in graph.expressions if each.label == "Add"), "what the loop itself does is under it"

@@ -8,48 +8,21 @@ one operand that is another, what made that is.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from paralign.locate.provenance.blame import Blamed, Search
 from paralign.locate.provenance.counterparts import TELLING, doing, is_equal, origin
-from paralign.locate.provenance.counts import COMPARISONS
-from paralign.locate.provenance.selections import are_in, within
-from paralign.locate.provenance.value_graph import SETTING, Seen
+from paralign.locate.provenance.selections import MANY, are_in, within
+from paralign.locate.provenance.turns import Column, Masks, Turns, are_mostly_in, asks_alike, compared, masks_of, turns_of
+from paralign.locate.provenance.value_graph import SETTING, Expression, Left, Seen
 from paralign.locate.reaching import reached
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    import numpy.typing as npt
-
-    from paralign.locate.provenance.value_graph import Expression, ValueGraph
-
-    Numbers = npt.NDArray[np.float64]
-
-
-class Sides(Protocol):
-    """What both sides' programs recorded."""
-
-    @property
-    def reference(self) -> ValueGraph:
-        """The expressions of the side that is trusted."""
-
-    @property
-    def candidate(self) -> ValueGraph:
-        """The expressions of its port."""
-
-
-#: the words for comparisons, as libraries share them
-_COMPARING = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
-
-#: those that tell which of two is the greater one
-_ORDERING = frozenset({"lt", "le", "gt", "ge"})
-
-#: what Python asks of one object and another
-_ASKING = frozenset({"In", "NotIn", "Is", "IsNot"})
 
 #: what hands a decision on, or makes it of others
 _COMBINING = frozenset({"And", "Or", "Not"})
@@ -63,107 +36,24 @@ _JOINING = frozenset({"And", "Or", "logical_and", "logical_or"})
 #: turns from which on two values alone tell one sequence from another
 _LONG = 8
 
-#: relative difference up to which two numbers are one
-_SAME = 1e-5
-
-
-@dataclass(frozen=True)
-class Column:
-    """What a condition compared at one place, turn by turn.
-
-    Numbers, NaN for what is none, or texts.
-    """
-
-    numbers: Numbers
-    texts: list[str | None]
-
-    @classmethod
-    def of(cls, expressions: Sequence[Expression]) -> Column:
-        """The values of some expressions."""
-        texts = [each.scalar if isinstance(each.scalar, str) else None for each in expressions]
-        return cls(np.array([_number(each) for each in expressions], float), texts)
-
-    @property
-    def are_numbers(self) -> bool:
-        """Whether all are numbers."""
-        return not bool(np.isnan(self.numbers).any())
-
-    def count(self, length: int) -> int:
-        """How many different values the first ones are."""
-        numbers = self.numbers[:length]
-        return len(np.unique(numbers[~np.isnan(numbers)])) + len({text for text in self.texts[:length] if text is not None})
-
-    def equal(self, other: Column) -> list[bool]:
-        """In which turns both are one value."""
-        length = min(self.numbers.size, other.numbers.size)
-        same = np.isclose(self.numbers[:length], other.numbers[:length], rtol=_SAME, atol=1e-12)
-        pairs = zip(same.tolist(), self.texts, other.texts, strict=False)
-        return [is_one or (text is not None and text == theirs) for is_one, text, theirs in pairs]
-
-
-@dataclass
-class Turns:
-    """All decisions of one comparison in the source, in their order."""
-
-    site: int
-    events: list[Expression] = field(default_factory=list)
-    _columns: dict[int, Column] = field(default_factory=dict)
-
-    @property
-    def first(self) -> Expression:
-        """The first of them."""
-        return self.events[0]
-
-    @property
-    def decisions(self) -> list[bool]:
-        """How it decided."""
-        return [bool(each.scalar) for each in self.events]
-
-    def column(self, place: int) -> Column:
-        """What it compared, at one place."""
-        if place not in self._columns:
-            self._columns[place] = Column.of([compared(each)[place] for each in self.events])
-        return self._columns[place]
-
-
-@dataclass
-class Masks:
-    """All arrays of decisions that one comparison in the source made."""
-
-    events: list[Expression]
-
-    @property
-    def first(self) -> Expression:
-        """The first of them."""
-        return self.events[0]
-
-    @property
-    def size(self) -> int:
-        """How many decisions there are."""
-        return sum(each.size for each in self.events)
-
-    @property
-    def holding(self) -> int:
-        """How many of them hold."""
-        return sum(round(each.rms**2 * each.size) for each in self.events)
-
-    def numbers(self, place: int) -> Numbers | None:
-        """The distinct numbers that were compared at a place."""
-        parts = [compared(each)[place].numbers for each in self.events]
-        known = [part for part in parts if part is not None]
-        return np.unique(np.concatenate(known)) if len(known) == len(parts) else None
-
 
 @dataclass(frozen=True)
 class Fault:
     """A turn at which a condition decides otherwise than its counterpart.
 
+    ``is_of_all``: it stands for all turns: nobody knows which of them are decided otherwise.
     ``operand`` is what it compares there in place of the reference's, if that is another; None where the condition is at fault itself.
     """
 
     turn: Expression
     operand: Expression | None = None
     due: Expression | None = None
+    is_of_all: bool = False
+
+
+@dataclass
+class WholeCondition(Blamed):
+    """A condition at fault, of which no turn is known to be: ``expression`` is the first."""
 
 
 def is_part(each: Expression) -> bool:
@@ -180,85 +70,146 @@ class Verdict:
     fault: Fault | None = None
 
 
-def compared(each: Expression) -> list[Expression]:
-    """The two operands of a comparison."""
-    return [inner for role, inner in each.values if role != "function"]
-
-
-def of_value(sides: Sides, root: Expression, found: Blamed | None) -> Blamed | None:
-    """The condition at fault for a wrong value; ``found`` where none is known to be.
+class Conditions:
+    """The conditions of both sides' programs.
 
     Args:
-        sides: what was recorded.
-        root: the wrong value.
-        found: the expression that is blamed so far.
+        reference: the expressions of the side that is trusted.
+        candidate: those of its port.
     """
-    deciding = _deciding(root)
-    every = _turns(sides.candidate.expressions)
-    own = [turns for turns in every if turns.site in deciding]
-    if not own:
+
+    def __init__(self, reference: Sequence[Expression], candidate: Sequence[Expression]) -> None:
+        self._reference, self._candidate = reference, candidate
+        self._gathering: dict[Expression, bool] = {}
+        self._variants: dict[Expression, bool] = {}
+
+    @cached_property
+    def _own(self) -> list[Turns]:
+        return turns_of(self._candidate)
+
+    @cached_property
+    def _known(self) -> Known:
+        return Known(self._reference, self._own)
+
+    @cached_property
+    def _seen(self) -> Seen:
+        return Seen(self._reference)
+
+    @cached_property
+    def _tables(self) -> dict[int, list[Expression]]:
+        """The reference's tables by their size."""
+        found: dict[int, list[Expression]] = defaultdict(list)
+        for each in filter(_is_table, self._reference):
+            found[each.size].append(each)
         return found
-    known = Known(sides.reference.expressions, every)
-    unknown: list[Turns] = []
-    faults: list[Fault] = []
-    for turns in own:
-        verdict = known.of(turns)
-        if verdict.fault is not None:
-            faults.append(verdict.fault)
-        elif not verdict.is_right and len(set(turns.decisions)) > 1:
-            unknown.append(turns)
-    if faults:
-        return _blamed(sides, min(faults, key=lambda fault: fault.turn.number), found)
-    strange = _strange_number(sides, unknown, root if found is None else found.expression)
-    if strange is not None:
-        return _blamed(sides, strange, found)
-    chosen = _choice(sides, unknown, root)
-    return found if chosen is None else Blamed(chosen, [chosen])
+
+    def of_value(self, root: Expression, found: Blamed | None) -> Blamed | None:
+        """The condition at fault for a wrong value; ``found`` where none is known to be.
+
+        Args:
+            root: the wrong value.
+            found: the expression that is blamed so far.
+        """
+        deciding = _deciding(root) if self._own else set()
+        own = [turns for turns in self._own if turns.site in deciding]
+        if not own:
+            return found
+        verdicts = [(turns, self._known.of(turns)) for turns in own]
+        faults = [verdict.fault for _, verdict in verdicts if verdict.fault is not None]
+        if faults:
+            return self._blamed(min(faults, key=lambda fault: fault.turn.number), found)
+        open_ones = [turns for turns, verdict in verdicts if not verdict.is_right]
+        unknown = [turns for turns in open_ones if len(set(turns.decisions.tolist())) > 1 and turns.is_known]
+        strange = self._strange_number(unknown, root if found is None else found.expression)
+        if strange is not None:
+            return self._blamed(strange, found)
+        chosen = self._choice(unknown, root, None if found is None else found.expression)
+        return found if chosen is None else WholeCondition(chosen, [chosen])
+
+    def _blamed(self, fault: Fault, found: Blamed | None) -> Blamed | None:
+        """What is at fault of a turn that decides otherwise."""
+        if fault.operand is None:
+            kind = WholeCondition if fault.is_of_all else Blamed
+            return kind(fault.turn, [fault.turn], fault.due)
+        blamed = Search(fault.operand, fault.due, self._seen, self._reference, own=self._candidate).first()
+        return blamed or found
+
+    def _strange_number(self, unknown: Sequence[Turns], blamed: Expression) -> Fault | None:
+        """The one written number that right values are compared with, and the reference lacks."""
+        seen, governing = self._seen, _deciding(blamed) if unknown else set()
+        found = []
+        for turns in unknown:
+            if turns.site not in governing:
+                continue
+            for place in (0, 1):
+                operand, column = compared(turns.first)[place], turns.column(1 - place)
+                is_one = turns.column(place).count(len(turns.events)) == 1
+                if is_one and _is_written(operand) and seen.has(operand) is False and are_mostly_in(column, seen.numbers, TELLING):
+                    found.append(Fault(turns.first, operand))
+        return found[0] if len(found) == 1 else None
+
+    def _choice(self, unknown: Sequence[Turns], root: Expression, blamed: Expression | None) -> Expression | None:
+        """The one condition that chose an array's numbers, where the reference has some others.
+
+        None where what is blamed so far is part of what was gathered: then it is nearer.
+        """
+        sites = {turns.site: turns for turns in unknown}
+        found: dict[Expression, Turns] = {}
+        for each in self._gathered_tables(root) if sites else ():
+            gathered = list(reached([each], lambda e: [inner for inner in e.operands if self._gathers(inner)]))
+            choosing = _sites_of(gathered) & set(sites)
+            if len(choosing) != 1 or not self._is_variant(each):
+                continue
+            parts = {inner for step in gathered for inner in (step, *step.operands)}
+            if blamed in parts - {each}:
+                return None
+            found[each] = sites[choosing.pop()]
+        return found[min(found, key=lambda each: each.number)].first if found else None
+
+    def _gathered_tables(self, root: Expression) -> list[Expression]:
+        """The tables behind a value that are made of numbers as they are; of very many the last.
+
+        A list that grows is one of them when it is done.
+        """
+        found: list[Expression] = []
+        for each in reached([root], lambda e: e.operands):
+            if _is_table(each) and not _grows_on(each) and self._gathers(each):
+                found.append(each)
+            if len(found) == MANY:
+                break
+        return found
+
+    def _gathers(self, each: Expression) -> bool:
+        if each not in self._gathering:
+            self._gathering[each] = _gathers(each)
+        return self._gathering[each]
+
+    def _is_variant(self, each: Expression) -> bool:
+        """Whether the reference has half of a table's numbers, and nowhere all of them.
+
+        Of very many of its size nothing is said.
+        """
+        if each not in self._variants:
+            known = self._tables.get(each.size, [])
+            self._variants[each] = len(known) <= MANY and _is_variant(each, known)
+        return self._variants[each]
 
 
-def _strange_number(sides: Sides, unknown: Sequence[Turns], blamed: Expression) -> Fault | None:
-    """The one written number that right values are compared with, and the reference lacks."""
-    seen, governing = Seen(sides.reference.expressions), _deciding(blamed)
-    found = []
-    for turns in unknown:
-        for place in (0, 1):
-            operand, column = compared(turns.first)[place], turns.column(1 - place)
-            is_strange = turns.column(place).count(len(turns.events)) == 1 and _is_written(operand) and seen.has(operand) is False
-            if is_strange and turns.site in governing and _are_seen(column, seen):
-                found.append(Fault(turns.first, operand))
-    return found[0] if len(found) == 1 else None
+def _sites_of(gathered: Iterable[Expression]) -> set[int]:
+    """The sites of the conditions that chose some values."""
+    conditions = reached([one for each in gathered for one in each.conditions], lambda one: one.conditions if isinstance(one, Left) else [])
+    return {one.site for one in conditions if isinstance(one, Expression)}
+
+
+def _grows_on(each: Expression) -> bool:
+    """Whether a list is changed later: what follows has all of it."""
+    return any(user.kind == "change" and (role, each) in user.inputs for user in each.users for role in ("object", "self", "left"))
 
 
 def _is_written(each: Expression) -> bool:
     """Whether a value stands in the source, or in a file of settings."""
     first = origin(each)
     return first.kind in _WRITTEN and each.mark[0] == "s"
-
-
-def _are_seen(column: Column, seen: Seen) -> bool:
-    """Whether the reference has most of some numbers."""
-    numbers = np.unique(column.numbers[~np.isnan(column.numbers)])
-    return numbers.size >= TELLING and 2 * sum(seen.has_numbers(number[None]) for number in numbers) > numbers.size
-
-
-def _choice(sides: Sides, unknown: Sequence[Turns], root: Expression) -> Expression | None:
-    """The one condition that chose an array's numbers, where the reference has some others."""
-    known: dict[int, list[Expression]] = defaultdict(list)
-    for each in sides.reference.expressions:
-        if _is_table(each):
-            known[each.size].append(each)
-    sites = {turns.site: turns for turns in unknown}
-    if not sites:
-        return None
-    found: dict[Expression, Turns] = {}
-    for each in reached([root], lambda e: e.operands):
-        if not _is_table(each) or not _gathers(each):
-            continue
-        gathered = reached([each], lambda e: [inner for inner in e.operands if _gathers(inner)])
-        choosing = {turn.site for inner in gathered for turn in inner.conditions} & set(sites)
-        if len(choosing) == 1 and _is_variant(each, known[each.size]):
-            found[each] = sites[choosing.pop()]
-    return found[min(found, key=lambda each: each.number)].first if found else None
 
 
 def _is_table(each: Expression) -> bool:
@@ -285,57 +236,21 @@ def _gathers(each: Expression) -> bool:
     parts = [inner.numbers for _, inner in each.values if inner.numbers is not None]
     if each.numbers is None or not parts or each.kind not in ("call", "element"):
         return each.kind == "call" and each.numbers is not None and any(inner.kind == "change" for inner in each.operands)
-    return within(each.numbers, np.unique(np.concatenate(parts)))
-
-
-def _blamed(sides: Sides, fault: Fault, found: Blamed | None) -> Blamed | None:
-    """What is at fault of a turn that decides otherwise."""
-    if fault.operand is None:
-        return Blamed(fault.turn, [fault.turn], fault.due)
-    expressions = sides.reference.expressions
-    blamed = Search(fault.operand, fault.due, Seen(expressions), expressions, own=sides.candidate.expressions).first()
-    return blamed or found
+    known = np.unique(np.concatenate(parts))
+    return known.size > 0 and within(each.numbers, known)
 
 
 def _deciding(root: Expression) -> set[int]:
     """The sites of all conditions that had a say in a value."""
-    conditions = {each for inner in reached([root], lambda e: [*e.operands, *e.conditions]) for each in inner.conditions}
-    return {each.site for each in reached(conditions, lambda e: e.operands if _hands_on(e) else [])}
+    starts: list[Expression | Left] = [root]
+    conditions = {one for each in reached(starts, lambda e: [*e.operands, *e.conditions]) for one in each.conditions}
+    decisions = [one for one in conditions if isinstance(one, Expression)]
+    return {each.site for each in reached(decisions, lambda e: e.operands if _hands_on(e) else [])}
 
 
 def _hands_on(each: Expression) -> bool:
     """Whether a decision is made of other decisions."""
     return each.kind == "condition" or each.is_copy or (each.kind == "operation" and each.label in _COMBINING)
-
-
-def _turns(expressions: Iterable[Expression]) -> list[Turns]:
-    """The comparisons that made single decisions, in the order of the first ones."""
-    found: dict[int, Turns] = {}
-    for each in expressions:
-        if _is_comparison(each) and isinstance(each.scalar, bool):
-            found.setdefault(each.site, Turns(each.site)).events.append(each)
-    return list(found.values())
-
-
-def _masks(expressions: Iterable[Expression]) -> list[Masks]:
-    """The comparisons that made arrays of decisions."""
-    found: dict[int, list[Expression]] = defaultdict(list)
-    for each in expressions:
-        if _is_comparison(each) and each.mark[0] == "a" and each.numbers is not None and set(each.numbers.tolist()) <= {0.0, 1.0}:
-            found[each.site].append(each)
-    return [Masks(events) for events in found.values()]
-
-
-def _is_comparison(each: Expression) -> bool:
-    is_one = (each.kind == "operation" and each.label in COMPARISONS | _ASKING) or (each.kind == "call" and doing(each) in _COMPARING)
-    return is_one and len(compared(each)) == 2  # noqa: PLR2004 - two operands
-
-
-def _number(each: Expression) -> float:
-    """A number that is compared; NaN for all else."""
-    if isinstance(each.scalar, bool):
-        return float(each.scalar)
-    return float(each.numbers[0]) if each.numbers is not None and each.size == 1 else float("nan")
 
 
 class Known:
@@ -347,21 +262,37 @@ class Known:
     """
 
     def __init__(self, reference: Sequence[Expression], candidate: Sequence[Turns]) -> None:
-        turns, self._masks = _turns(reference), _masks(reference)
-        ways = [way for own in candidate for due in turns for way in _beside(own, due) if way.is_right]
+        turns, self._masks = turns_of(reference), masks_of(reference)
+        alike: dict[bytes, list[Turns]] = defaultdict(list)
+        for due in turns:
+            alike[due.pattern].append(due)
+        ways = [way for own in candidate for due in alike.get(own.pattern, ()) for way in _beside(own, due) if way.is_right]
         self._right = {way.own.site for way in ways}
         self._others = [own for own in candidate if own.site not in self._right]
         taken = {way.due.site for way in ways}
         self._turns = [due for due in turns if due.site not in taken]
+        self._verdicts: dict[int, Verdict] = {}
+
+    @cached_property
+    def _free(self) -> list[Masks]:
+        """The masks of the reference that no condition is the counterpart of."""
+        return [due for due in self._masks if not any(way.is_right for own in self._others for way in _at_once(own, due))]
 
     def of(self, own: Turns) -> Verdict:
         """What is known of a condition."""
+        if own.site not in self._verdicts:
+            self._verdicts[own.site] = self._verdict(own)
+        return self._verdicts[own.site]
+
+    def _verdict(self, own: Turns) -> Verdict:
         if own.site in self._right:
             return Verdict(is_right=True)
         beside = _verdict([way for due in self._turns for way in _beside(own, due)])
         if beside.fault is not None and not self._is_exchanged(own, beside.fault):
             return beside
-        return _verdict([AtOnce(own, due, crossed=crossed) for due in self._masks for crossed in (False, True)])
+        if any(way.is_right for due in self._masks for way in _at_once(own, due)):
+            return Verdict(is_right=True)
+        return _verdict([way for due in self._free for way in _at_once(own, due)])
 
     def _is_exchanged(self, own: Turns, fault: Fault) -> bool:
         """Whether each side asks for both values, in conditions of another order."""
@@ -377,22 +308,22 @@ def _is_asked(value: Column, conditions: Iterable[Turns]) -> bool:
     return any(value.equal(column)[0] for column in columns)
 
 
-def _asks_alike(own: Expression, due: Expression) -> bool:
-    """Whether two comparisons are of one kind: which is greater, or whether both are one."""
-    return (doing(own) in _ORDERING, own.label in _ASKING) == (doing(due) in _ORDERING, due.label in _ASKING)
-
-
 def _beside(own: Turns, due: Turns) -> list[Beside]:
     """Two conditions, and the same with the operands of one exchanged."""
     return [Beside(own, due, crossed=crossed) for crossed in (False, True)]
+
+
+def _at_once(own: Turns, due: Masks) -> list[AtOnce]:
+    """A condition and as many decisions in masks, and the same with operands exchanged."""
+    return [AtOnce(own, due, crossed=crossed) for crossed in (False, True)] if len(own.events) == due.size else []
 
 
 def _verdict(ways: Sequence[Beside] | Sequence[AtOnce]) -> Verdict:
     """What the counterpart of the same operands says, or else one that shares an operand."""
     if any(way.is_right for way in ways):
         return Verdict(is_right=True)
-    whole = [fault for way in ways if (fault := way.fault()) is not None]
-    alike = [way for way in ways if _asks_alike(way.own.first, way.due.first)]
+    alike = [way for way in ways if asks_alike(way.own.first, way.due.first)]
+    whole = [fault for way in alike if (fault := way.fault()) is not None]
     parted = [fault for way in alike if (fault := way.fault_of_operand()) is not None]
     if whole:
         return Verdict(is_right=False, fault=whole[0])
@@ -404,19 +335,39 @@ class Beside:
 
     def __init__(self, own: Turns, due: Turns, *, crossed: bool) -> None:
         self.own, self.due = own, due
-        places = (1, 0) if crossed else (0, 1)
-        length = min(len(own.events), len(due.events))
-        self._same = [own.column(place).equal(due.column(other)) for place, other in enumerate(places)]
-        self._places = places
-        self._agree = [one == other for one, other in zip(own.decisions, due.decisions, strict=False)]
+        self._places = (1, 0) if crossed else (0, 1)
+        self._length = min(len(own.events), len(due.events))
         self._is_of_one_length = len(own.events) == len(due.events)
-        self._length = length
+        self._whole: dict[int, bool] = {}
+
+    @cached_property
+    def _agree(self) -> list[bool]:
+        """In which turns both decide the same."""
+        agree: list[bool] = (self.own.decisions[: self._length] == self.due.decisions[: self._length]).tolist()
+        return agree
+
+    def _is_same(self, place: int, length: int) -> bool:
+        """Whether the first operands at a place are the same."""
+        if length == self._length and place in self._whole:
+            return self._whole[place]
+        own, due = self.own.column(place), self.due.column(self._places[place])
+        found = all(bool(np.all(own.equal(due, end))) for end in (min(1, length), length))
+        if length == self._length:
+            self._whole[place] = found
+        return found
+
+    def _is_other(self, place: int, turn: int) -> bool:
+        """Whether the operands of one turn are known to differ."""
+        own = Column.of([compared(self.own.events[turn])[place]])
+        due = Column.of([compared(self.due.events[turn])[self._places[place]]])
+        return own.are_known and due.are_known and not own.equal(due)[0]
 
     @property
     def is_right(self) -> bool:
         """Whether both decide the same, or always the opposite, of the same operands."""
-        alike = len(set(self._agree)) == 1 and self._is_of_one_length
-        return alike and all(all(same) for same in self._same) and self._is_telling((0, 1), self._length)
+        if not self._is_of_one_length or len(set(self._agree)) != 1:
+            return False
+        return all(self._is_same(place, self._length) for place in (0, 1)) and self._is_telling((0, 1), self._length)
 
     @property
     def _parting(self) -> int | None:
@@ -430,7 +381,7 @@ class Beside:
     def fault(self) -> Fault | None:
         """The first turn that is decided otherwise, of the same operands."""
         end = self._parting
-        if end is None or not all(all(same[: end + 1]) for same in self._same) or not self._is_telling((0, 1), end + 1):
+        if end is None or not all(self._is_same(place, end + 1) for place in (0, 1)) or not self._is_telling((0, 1), end + 1):
             return None
         place = self._first_other()
         return Fault(self.own.events[place], None, self.due.events[place])
@@ -441,8 +392,7 @@ class Beside:
             return None
         end = self._first_other()
         for place in (0, 1):
-            equal, other = self._same[place], self._same[1 - place]
-            if all(equal[: end + 1]) and not other[end] and self._is_telling((place,), end + 1):
+            if self._is_same(place, end + 1) and self._is_other(1 - place, end) and self._is_telling((place,), end + 1):
                 turn = self.own.events[end]
                 due = compared(self.due.events[end])[self._places[1 - place]]
                 return Fault(turn, compared(turn)[1 - place], due)
@@ -454,7 +404,7 @@ class Beside:
             column = self.own.column(place)
             if column.count(length) >= TELLING:
                 return True
-            whole = all(self._same[place]) and self._is_of_one_length and self._length >= _LONG
+            whole = self._is_of_one_length and self._length >= _LONG and self._is_same(place, self._length)
             if whole and column.count(self._length) > 1:
                 return True
         return False
@@ -467,10 +417,10 @@ class AtOnce:
         self.own, self.due = own, due
         places = (1, 0) if crossed else (0, 1)
         fits = len(own.events) == due.size
-        self._same = [fits and _hold_one(own.column(place), due.numbers(other)) for place, other in enumerate(places)]
+        self._same = [fits and _are_one(own.column(place), due, other) for place, other in enumerate(places)]
         self._places = places
         self._tells = [own.column(place).count(len(own.events)) >= TELLING for place in (0, 1)]
-        holding = sum(own.decisions)
+        holding = int(own.decisions.sum())
         self._decides_alike = holding in (due.holding, due.size - due.holding)
 
     @property
@@ -482,7 +432,7 @@ class AtOnce:
         """The first turn of a condition that decides otherwise of the same operands."""
         if not all(self._same) or not any(self._tells) or self._decides_alike:
             return None
-        return Fault(self.own.first, None, self.due.events[0])
+        return Fault(self.own.first, None, self.due.first, is_of_all=True)
 
     def fault_of_operand(self) -> Fault | None:
         """The first turn, where the decisions and one operand are others."""
@@ -493,9 +443,7 @@ class AtOnce:
         return None
 
 
-def _hold_one(column: Column, numbers: Numbers | None) -> bool:
-    """Whether some values are the distinct numbers of an array."""
-    if numbers is None or not numbers.size or not column.are_numbers:
-        return False
-    own = np.unique(column.numbers)
-    return within(own, numbers) and within(numbers, own)
+def _are_one(column: Column, masks: Masks, place: int) -> bool:
+    """Whether some values are those that masks compare at a place, each as often."""
+    numbers = masks.numbers(place)
+    return numbers is not None and column.is_one_with(numbers, masks.rms(place))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from paralign.locate.provenance import conditions, text_orders
+from paralign.locate.provenance import text_orders
 from paralign.locate.provenance.blame import Search
 from paralign.locate.provenance.counterparts import TELLING
 from paralign.locate.provenance.own_steps import is_sound
@@ -59,7 +59,7 @@ def first_wrong(sides: Sides, leaves: Sequence[str]) -> Blamed | None:
     for root, due in roots:
         if root is not None:
             found = Search(root, due, seen, sides.reference.expressions, own=own).first()
-            blamed.append(conditions.of_value(sides, root, found))
+            blamed.append(sides.conditions.of_value(root, found))
     sound = [each for each in blamed if each is not None and is_sound(each, seen)]
     return min(sound, key=lambda each: each.expression.number, default=None)
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from paralign.adapters._kinds import common_argument
 from paralign.errors import WorkerFailed
 from paralign.locate.lines.rule import ablated
 from paralign.locate.optimizer.setting_lines import code_at
-from paralign.locate.provenance import conditions
 from paralign.locate.provenance.blame import Blamed, Search
 from paralign.locate.provenance.blame_in_words import said, value_of
+from paralign.locate.provenance.conditions import Conditions
 from paralign.locate.provenance.counterparts import TELLING
 from paralign.locate.provenance.value_graph import COMMON, READINGS, SETTING, Seen, ValueGraph, behind, of_numbers_alone
 from paralign.locate.source import call_arguments
@@ -58,6 +59,11 @@ class Sides:
 
     reference: ValueGraph
     candidate: ValueGraph
+
+    @cached_property
+    def conditions(self) -> Conditions:
+        """The conditions of both."""
+        return Conditions(self.reference.expressions, self.candidate.expressions)
 
 
 def recorded(
@@ -120,7 +126,7 @@ def of_value(sides: Sides, candidate: str, reference: str, right: Iterable[str] 
         return None
     led = sides.candidate.roots(right)
     found = Search(wrong, due, defaults=sides.reference.expressions, excused=led, own=sides.candidate.expressions).first()
-    return conditions.of_value(sides, wrong, wrong_itself(sides, found))
+    return sides.conditions.of_value(wrong, wrong_itself(sides, found))
 
 
 def of_operation(

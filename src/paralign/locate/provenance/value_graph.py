@@ -68,6 +68,21 @@ COMMON = frozenset({0.0, 1.0, -1.0, 2.0, -2.0, 0.5})
 
 
 @dataclass(eq=False)
+class Left:
+    """The conditions that left a value somewhere, and those that had left it there before.
+
+    Those of before stand in one object: a loop that leaves a name alone has no list of all rounds in each round.
+    """
+
+    conditions: list[Expression | Left]
+
+    @property
+    def operands(self) -> list[Expression]:
+        """Nothing: it makes no value."""
+        return []
+
+
+@dataclass(eq=False)
 class Expression:
     """One value: where it was made and of what.
 
@@ -87,7 +102,7 @@ class Expression:
     #: the number of the expression in the source: its evaluations share it
     site: int = -1
     #: the conditions that let it be evaluated, or left it the values that it took
-    conditions: list[Expression] = field(default_factory=list, repr=False)
+    conditions: list[Expression | Left] = field(default_factory=list, repr=False)
 
     @property
     def source(self) -> str:
@@ -158,7 +173,8 @@ class ValueGraph:
         self.expressions: list[Expression] = []
         self._made: list[Expression] = []
         self._places: list[int] = []
-        self._left_by: dict[int, list[Expression]] = {}
+        self._left_by: dict[int, Left] = {}
+        self._choosing: dict[int, Left] = {}
         self._read((json.loads(line) for line in lines), pool)
         self._roots = {name: self._place_of(name, number) for name, number in roots.items()}
         self._add_settings(SettingsFiles(files))
@@ -193,11 +209,12 @@ class ValueGraph:
             found = Expression(
                 len(self.expressions), site["file"], site["line"], line["kind"], site["label"], line["mark"], _numbers(line["mark"], pool)
             )
-            found.site, conditions = line["site"], [self._made[line["under"]]] if "under" in line else []
+            found.site = line["site"]
+            conditions: list[Expression | Left] = [self._made[line["under"]]] if "under" in line else []
             for role, number in line["inputs"]:
                 found.inputs.append((role, self._made[number]))
                 self._made[number].users.append(found)
-                conditions += [self._made[number]] if role == "test" else self._left_by.get(number, [])
+                conditions += [self._made[number]] if role == "test" else self._left(number)
             found.conditions = list(dict.fromkeys(conditions))
             self.expressions.append(found)
             self._made.append(found)
@@ -208,11 +225,21 @@ class ValueGraph:
         It is the value itself, with the conditions that did so.
         """
         (_, value), *others = inputs
-        conditions = list(self._left_by.get(value, []))
+        conditions = self._left(value)
         for role, number in others:
-            conditions += [self._made[number]] if role == "test" else self._left_by.get(number) or self._made[number].conditions
-        self._left_by[len(self._made)] = list(dict.fromkeys(conditions))
+            conditions.append(self._made[number] if role == "test" else self._chosen(number))
+        self._left_by[len(self._made)] = Left(conditions)
         self._made.append(self._made[value])
+
+    def _left(self, number: int) -> list[Expression | Left]:
+        """What left a value where it is, if a condition did."""
+        return [self._left_by[number]] if number in self._left_by else []
+
+    def _chosen(self, number: int) -> Left:
+        """The conditions of a value that was chosen itself."""
+        if number in self._left_by:
+            return self._left_by[number]
+        return self._choosing.setdefault(number, Left(self._made[number].conditions))
 
     def _add_settings(self, settings: SettingsFiles) -> None:
         """Let values read from an object lead to the entry of a file of that name and value."""

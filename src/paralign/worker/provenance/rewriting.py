@@ -24,6 +24,8 @@ class Rewriter(Expressions):
         #: the condition of the ``if`` that was rewritten last; those of the loop under way that can end it
         self._decided_by = -1
         self._breaking: List[int] = []
+        #: first site of a function's body, and the first one behind it
+        self._bodies: List[Tuple[int, int]] = []
 
     # -- statements --------------------------------------------------------------------------------------------------------------
 
@@ -195,16 +197,23 @@ class Rewriter(Expressions):
 
         A condition that ends it decides on what is done in the next round.
         """
-        first, outer = len(self.sites), self._under
+        first, outer, functions = len(self.sites), self._under, len(self._bodies)
         before, self._breaking = self._breaking, []
         found = self._statements(body)
         ending = next((site for site in reversed(self._breaking) if self.sites[site - self.first].under == outer), None)
         self._breaking = before
         if ending is None:
             return found
+        apart = {place for start, end in self._bodies[functions:] for place in range(start, end)}
         for place in range(first, len(self.sites)):
-            if self.sites[place].under == outer and self.first + place != ending:
+            if place not in apart and self.sites[place].under == outer and self.first + place != ending:
                 self._put_under(self.first + place, ending)
+        return found
+
+    def _lambda(self, node: ast.Lambda) -> Tuple[ast.expr, int]:
+        first = len(self.sites)
+        found = super()._lambda(node)
+        self._bodies.append((first, len(self.sites)))
         return found
 
     def on_asyncfor(self, node: Any) -> Any:
@@ -251,7 +260,9 @@ class Rewriter(Expressions):
         under, self._under = self._under, -1
         self._elsewhere.append(_elsewhere(node, outer))
         document = [node.body[0]] if ast.get_docstring(node, clean=False) is not None else []
+        first_inside = len(self.sites)
         body = self._statements(node.body[len(document) :])
+        self._bodies.append((first_inside, len(self.sites)))
         self._elsewhere.pop()
         self._under = under
         self._depth -= 1

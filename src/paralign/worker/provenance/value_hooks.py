@@ -38,7 +38,9 @@ class ValueHooks(Ledger):
             is_told = number is not None and self.events[number].site == made and self.events[number].mark == ["s", holds]
             if not is_told:
                 number = self._add(site, "condition", [("value", number)], holds)
-            if number is not None:
+            if number is None:
+                self._decisions.pop(site, None)  # there was no more room: an older decision has no say
+            else:
                 self._decisions[site] = number
         return holds
 
