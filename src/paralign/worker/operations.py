@@ -12,10 +12,12 @@ outputs), ``loss``, ``built`` (module -> the lines that constructed it), ``kinds
 
 from __future__ import annotations
 
+import inspect
 import math
+import types
 import weakref
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
@@ -270,7 +272,7 @@ class OperationRecorder:
         modules = self.adapter.modules(self.session.model)
         said.built = {path: list(lines) for path, module in modules if (lines := self.session.built.get(id(module)))}
         said.kinds = {path: kind for path, module in modules if (kind := self.adapter.kind(module))}
-        said.rewritten = [path for path, module in modules if path in said.kinds and _is_rewritten(module)]
+        said.rewritten = [path for path, module in modules if path in said.kinds and _is_rewritten(type(module))]  # type: ignore[arg-type] # classes are hashable
 
     def _leaves(self, tree: Any) -> "Iterator[Tuple[str, Any]]":
         known = self.adapter.is_tensor
@@ -519,8 +521,14 @@ def _fields(operation: "Operation") -> Dict[str, Any]:
     return {"call": operation.index, "op": operation.op, "source": source, "attrs": attrs}
 
 
-def _is_rewritten(module: Any) -> bool:
-    """Whether a layer's pass forward is the user's own, and calls no class's above it."""
-    forward = getattr(type(module), "forward", None)
-    code = getattr(forward, "__code__", None)
-    return code is not None and is_users(code.co_filename, system_folders()) and "super" not in code.co_names
+@lru_cache(maxsize=None)
+def _is_rewritten(layer: type) -> bool:
+    """Whether a class's pass forward is the user's own, and calls no class's above it."""
+    code = getattr(inspect.unwrap(getattr(layer, "forward", None)), "__code__", None)  # type: ignore[arg-type] # anything may stand there
+    return code is not None and not _calls_above(code) and is_users(code.co_filename, system_folders())
+
+
+def _calls_above(code: types.CodeType) -> bool:
+    """Whether code, or a function inside it, may call the pass forward of another class."""
+    inner = [each for each in code.co_consts if isinstance(each, types.CodeType)]
+    return not {"super", "forward"}.isdisjoint(code.co_names) or any(map(_calls_above, inner))

@@ -266,7 +266,8 @@ class Known:
         alike: dict[bytes, list[Turns]] = defaultdict(list)
         for due in turns:
             alike[due.pattern].append(due)
-        ways = [way for own in candidate for due in alike.get(own.pattern, ()) for way in _beside(own, due) if way.is_right]
+        telling = [own for own in candidate if len(own.events) >= TELLING]  # the others are no counterparts, whatever they decide
+        ways = [way for own in telling for due in alike.get(own.pattern, ()) for way in _beside(own, due) if way.is_right]
         self._right = {way.own.site for way in ways}
         self._others = [own for own in candidate if own.site not in self._right]
         taken = {way.due.site for way in ways}

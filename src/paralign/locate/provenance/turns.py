@@ -13,6 +13,7 @@ import numpy as np
 from paralign.locate.provenance.counterparts import SAME_RMS, doing
 from paralign.locate.provenance.counts import COMPARISONS
 from paralign.locate.provenance.selections import are_in, within
+from paralign.locate.provenance.value_graph import GREATEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -84,7 +85,8 @@ class Column:
         """Whether the values are the distinct numbers of arrays, and have their root mean square."""
         if numbers is None or not numbers.size or not self.are_numbers:
             return False
-        size = math.sqrt(float(np.mean(self.numbers**2)))
+        with np.errstate(over="ignore"):
+            size = math.sqrt(float(np.mean(self.numbers**2)))
         own = np.unique(self.numbers)
         return math.isclose(size, rms, rel_tol=SAME_RMS, abs_tol=_NOUGHT) and within(own, numbers) and within(numbers, own)
 
@@ -106,7 +108,7 @@ def _token(each: Expression) -> str | None:
 
 def _rounded(value: Any) -> Any:
     """A number as both sides have it, whatever its type; all else as it is."""
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= GREATEST
     return f"{float(value):.{_DIGITS}g}" if is_number else repr(value)
 
 

@@ -40,7 +40,22 @@ def constructed(graph: Graph, module: str) -> tuple[str, ...]:
 
 
 #: beginnings of the names of layers -> what their kernels do, where it is called otherwise
-_KERNELS = {"linear": "matmul", "conv": "convolution", "bilinear": "matmul"}
+_KERNELS = {
+    "linear": "matmul",
+    "bilinear": "matmul",
+    "conv": "convolution",
+    "maxpool": "maximumpool",
+    "avgpool": "averagepool",
+    "adaptiveavgpool": "adaptiveaveragepool",
+    "adaptivemaxpool": "adaptivemaximumpool",
+    "upsample": "interpolate",
+    "multihead": "attention",
+    "syncbatchnorm": "batchnorm",
+    "alphadropout": "dropout",
+    "zeropad": "pad",
+    "relu6": "clip",
+    "flatten": "view",
+}
 
 
 def construction(graph: Graph, operation: Operation) -> tuple[str, ...]:

@@ -138,7 +138,7 @@ class ValueHooks(Ledger):
     def _keyed(self, value: Dict[Any, Any], children: List[Tuple[str, Optional[int]]]) -> Dict[Any, Tuple[Any, Optional[int]]]:
         """The entries of a dict: those that are written, and those that ``**`` takes in."""
         parts = [pair for pair in children if pair[0] != "key"]
-        if all(role != "**" for role, _ in parts) and len(parts) == len(value):
+        if all(role != "**" for role, _ in parts) and len(children) == 2 * len(parts) == 2 * len(value):
             return {key: (value[key], parts[n][1]) for n, key in enumerate(value)}
         entries: Dict[Any, Tuple[Any, Optional[int]]] = {}
         self._merge(entries, value)
@@ -161,8 +161,10 @@ class ValueHooks(Ledger):
                 last = place
             elif role == "key":
                 mark = self.events[number].mark if number is not None else ["k"]
-            elif mark[0] == "s":
-                found[mark[1]] = place, number
+            else:
+                if mark[0] == "s":
+                    found[mark[1]] = place, number
+                mark = ["k"]
         return found, last
 
     def _stays(self, number: Optional[int], value: Any, *, are_all_known: bool) -> bool:
@@ -316,7 +318,7 @@ class ValueHooks(Ledger):
         children = self._children(frame, site)
         number = self._add(site, "operation", children, value)
         before = children[0][1] if children and children[0][0] == "left" else None
-        if number is not None and not isinstance(value, (int, float, str, tuple, bool)) and value is not None:
+        if number is not None and _changes_in_place(value):
             self._replace(before, number)
         for target in self._targets.get(site, ()):
             self._store(frame, target, value, number, site)
@@ -430,3 +432,8 @@ class ValueHooks(Ledger):
             self._entries[self._keep(value)] = dict(zip(value, found))
         elif isinstance(value, (list, tuple)) and len(found) == len(value):
             self._entries[self._keep(value)] = dict(enumerate(found))
+
+
+def _changes_in_place(value: Any) -> bool:
+    """Whether ``name += …`` may change the object itself: it has an operator for that."""
+    return any(hasattr(type(value), name) for name in ("__iadd__", "__isub__", "__imul__", "__itruediv__", "__ior__"))
