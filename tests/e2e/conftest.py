@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import itertools
+import sys
 
 import pytest
 
-from paralign import checking
+from paralign import Side, checking
 from paralign.api import check_project
 from paralign.run.process import Process
 from paralign.run.standing_process import Child, Standing, can_stand
@@ -76,3 +78,19 @@ class OneFolder:
 def one_folder(tmp_path_factory):
     """Makes a folder of checks for the text of a project file that names ``reference.py`` and ``candidate.py``."""
     return lambda project: OneFolder(tmp_path_factory.mktemp("ports"), project)
+
+
+@pytest.fixture
+def written_side(tmp_path, monkeypatch):
+    """Makes a live side of a text, written to a file so that its lines can be named; with the functions of some names."""
+
+    def make(framework, text, *names):
+        path = tmp_path / f"{framework}_written.py"
+        path.write_text(text, encoding="utf-8")
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, path.stem, module)
+        spec.loader.exec_module(module)
+        return Side(framework=framework, functions={name: getattr(module, name) for name in names})
+
+    return make

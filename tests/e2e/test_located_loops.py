@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-
 import numpy as np
 import pytest
 
-from paralign import Side, check
+from paralign import check
 
 pytest.importorskip("torch")
 pytest.importorskip("paddle")
@@ -87,23 +84,16 @@ def build_model():
 
 
 @pytest.fixture
-def located(tmp_path, monkeypatch):
+def located(written_side):
     """The lines of the candidate that are named, their texts, for a port in which one text is exchanged."""
-
-    def side(framework, text):
-        path = tmp_path / f"{framework}_loop.py"
-        path.write_text(text, encoding="utf-8")
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        module = importlib.util.module_from_spec(spec)
-        monkeypatch.setitem(sys.modules, path.stem, module)
-        spec.loader.exec_module(module)
-        return Side(framework=framework, functions={"build_model": module.build_model})
 
     def run(old, new):
         assert CANDIDATE.count(old) == 1
         text = CANDIDATE.replace(old, new)
         inputs = np.random.default_rng(0).standard_normal((4, 6)).astype("float32")
-        (stage,) = check(side("torch", REFERENCE), side("paddle", text), inputs=inputs, stages=["forward"]).stages
+        (stage,) = check(
+            written_side("torch", REFERENCE, "build_model"), written_side("paddle", text, "build_model"), inputs=inputs, stages=["forward"]
+        ).stages
         lines = [int(d.candidate.source.rpartition(":")[2]) for d in stage.divergences]
         return [text.splitlines()[line - 1].strip() for line in lines]
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-
 import numpy as np
 import pytest
 
-from paralign import Side, check
+from paralign import check
 
 pytest.importorskip("torch")
 pytest.importorskip("paddle")
@@ -72,24 +69,20 @@ def loss(outputs, labels):
 
 
 @pytest.fixture
-def located(tmp_path, monkeypatch):
+def located(written_side):
     """The stage ``backward`` and the lines of the candidate that it names, for a port in which one text is exchanged."""
-
-    def side(framework, text):
-        path = tmp_path / f"{framework}_neutral.py"
-        path.write_text(text, encoding="utf-8")
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        module = importlib.util.module_from_spec(spec)
-        monkeypatch.setitem(sys.modules, path.stem, module)
-        spec.loader.exec_module(module)
-        return Side(framework=framework, functions={"build_model": module.build_model, "loss": module.loss})
 
     def run(old, new):
         assert CANDIDATE.count(old) == 1
         text = CANDIDATE.replace(old, new)
         random = np.random.default_rng(0)
         values = {"inputs": random.standard_normal((4, 6)).astype("float32"), "labels": random.standard_normal((4, 4)).astype("float32")}
-        stages = check(side("torch", REFERENCE), side("paddle", text), stages=["forward", "backward"], **values)
+        stages = check(
+            written_side("torch", REFERENCE, "build_model", "loss"),
+            written_side("paddle", text, "build_model", "loss"),
+            stages=["forward", "backward"],
+            **values,
+        )
         lines = [int(d.candidate.source.rpartition(":")[2]) for d in stages["backward"].divergences]
         return stages, [text.splitlines()[line - 1].strip() for line in lines]
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-
 import numpy as np
 import pytest
 
-from paralign import Side, check
+from paralign import check
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("paddle")
@@ -105,23 +102,16 @@ def build_model():
 
 
 @pytest.fixture
-def located(tmp_path, monkeypatch):
+def located(written_side):
     """The lines that a check names, for a port in which one text is exchanged."""
-
-    def side(framework, text):
-        path = tmp_path / f"{framework}_layers.py"
-        path.write_text(text, encoding="utf-8")
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        module = importlib.util.module_from_spec(spec)
-        monkeypatch.setitem(sys.modules, path.stem, module)
-        spec.loader.exec_module(module)
-        return Side(framework=framework, functions={"build_model": module.build_model})
 
     def run(old, new):
         assert CANDIDATE.count(old) == 1
         inputs = np.random.default_rng(0).standard_normal((2, 3, 24, 24)).astype("float32")
         text = CANDIDATE.replace(old, new)
-        (stage,) = check(side("torch", REFERENCE), side("paddle", text), inputs=inputs, stages=["forward"]).stages
+        (stage,) = check(
+            written_side("torch", REFERENCE, "build_model"), written_side("paddle", text, "build_model"), inputs=inputs, stages=["forward"]
+        ).stages
         return [text.splitlines()[int(d.candidate.source.rpartition(":")[2]) - 1].strip() for d in stage.divergences]
 
     return run

@@ -9,14 +9,12 @@ import types
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from paralign.worker.provenance.events import TIMES, Call, Frame, is_common, is_same, same
+from paralign.worker.provenance.expressions import CHANGING
 from paralign.worker.provenance.value_hooks import ValueHooks
 from paralign.worker.provenance.value_marks import attribute
 
 if TYPE_CHECKING:
     from paralign.worker.provenance.expressions import FunctionSite
-
-#: methods that change what they are called on
-_CHANGING = frozenset({"append", "extend", "insert", "update", "add", "sort", "reverse", "set_value", "copy_", "fill", "setdefault"})
 
 #: functions that copy a container's entries
 _COPYING = (list, tuple, dict)
@@ -96,7 +94,7 @@ class CallHooks(ValueHooks):
         if number is None:
             return None
         owner = attribute(function, "__self__", None)
-        if (name in _CHANGING or (name.endswith("_") and not name.endswith("__"))) and owner is not None and not isinstance(owner, type):
+        if (name in CHANGING or (name.endswith("_") and not name.endswith("__"))) and owner is not None and not isinstance(owner, type):
             self._change(call, owner, name)
         if isinstance(function, type) or (value is not None and attribute(value, "__dict__") is not None):
             self._made[self._keep(value)] = (value, number)

@@ -18,6 +18,9 @@ RECORDER, FRAME = "_paralign_pv", "_paralign_f"
 #: functions that look at the frame which calls them: their calls stay as they are
 _LOOKING = frozenset({"super", "locals", "globals", "vars", "dir", "eval", "exec", "__import__", "breakpoint"})
 
+#: methods that change what they are called on
+CHANGING = frozenset({"append", "extend", "insert", "update", "add", "sort", "reverse", "set_value", "copy_", "fill", "setdefault"})
+
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 

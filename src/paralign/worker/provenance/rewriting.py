@@ -5,15 +5,15 @@ from __future__ import annotations
 import ast
 from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
-from paralign.worker.provenance.expressions import FRAME, Expressions, Function, loaded, pattern
+from paralign.worker.provenance.expressions import CHANGING, FRAME, Expressions, Function, loaded, pattern
 
 #: what ends a function or a round of a loop, and what has rounds and scopes of its own
 _ENDS_FUNCTION, _ENDS_ROUND = (ast.Return, ast.Raise), (ast.Break, ast.Continue)
 _OWN_SCOPES = (*Function, ast.ClassDef, ast.Lambda)
 _OWN_LOOPS = (*_OWN_SCOPES, ast.For, ast.AsyncFor, ast.While)
 
-#: methods that change a list, set or dict that a branch calls by its name
-_CHANGING = frozenset({"append", "extend", "insert", "update", "add", "pop", "remove", "clear"})
+#: methods that take something out of what they are called on
+_TAKING_OUT = frozenset({"pop", "remove", "clear"})
 
 
 class Rewriter(Expressions):
@@ -311,7 +311,7 @@ def _changed(node: ast.AST) -> Any:
         return node
     if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
         return node.value
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGING:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGING | _TAKING_OUT:
         return node.func.value
     return None
 
