@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise, permutations
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from paralign.weights.plan import SHARED, Choice, Option
 from paralign.weights.projections import AXES, by_head, parts_of
 from paralign.weights.stacked import turned
 from paralign.weights.tensors import MATRIX, is_convolution, route
-from paralign.weights.transforms import compose, inverse, keeps, steps, transpose, undone
+from paralign.weights.transforms import compose, inverse, steps, transpose, undone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from paralign.weights.tensors import Tensor
 
     Way = tuple[str | None, str | None]
+
+    #: a move with its source and target
+    Connection = tuple[Move, Tensor, Tensor]
 
 #: so many roles are tried in every order; of more, two at a time are exchanged, up to as many as these
 FEW, SEVERAL = 4, 8
@@ -47,8 +51,12 @@ def choices(plan: Plan, groups: Sequence[Group], others: Sequence[tuple[str, Pla
         groups: the layers that were paired otherwise than by name.
         others: plans for the same models by other orders, and what to call them.
     """
-    slots = {m.target: m.slot for m in plan.moves if m.target is not None and m.how != SHARED}
-    whole = [option for note, other in others if (option := _instead(plan, other, note)) is not None]
+    slots = {m.target: m.slot for m in plan.carrying if m.target is not None}
+    whole = []
+    for note, other in others:
+        option = _instead(plan, other, note)
+        if option is not None:
+            whole.append(option)
     found = [_uneven(plan), *_whole(plan, whole)]
     ranked = sorted((_exchanges(group, slots) for group in groups), key=lambda c: c[0])
     found += [choice for loss, choice in ranked if loss < DECIDED]
@@ -57,28 +65,70 @@ def choices(plan: Plan, groups: Sequence[Group], others: Sequence[tuple[str, Pla
     return [choice for choice in found if choice.options]
 
 
+def _open(plan: Plan) -> list[Move]:
+    """The moves that can be made otherwise: neither shared nor the user's."""
+    return [m for m in plan.moves if m.how not in (SHARED, "user")]
+
+
+def _connected(moves: Sequence[Move]) -> list[Connection]:
+    """The moves that have a tensor on each side, with their tensors."""
+    return [(m, *m.tensors) for m in moves if m.tensors is not None]
+
+
+def _open_and_whole(plan: Plan) -> list[Connection]:
+    """Those of the open moves that lead from all of a tensor to all of another."""
+    return _connected([m for m in _open(plan) if m.whole])
+
+
+def _is_exchange(takes: dict[Slot, Slot]) -> bool:
+    """Whether slots take from each other, so that no value is used twice or left out."""
+    return bool(takes) and set(takes) == set(takes.values())
+
+
+def _rearranged(size: int) -> list[tuple[int, ...]]:
+    """Other orders of so many: all of them, or of many those that exchange two."""
+    if size > FEW:
+        return _swaps(size)
+    given = tuple(range(size))
+    return [order for order in permutations(given) if order != given]
+
+
+def _ways(moves: Sequence[Move], way_of: Callable[[Move], Way | None]) -> dict[Slot, Way]:
+    """Another way for each of the moves that has one, by what the move fills."""
+    found: dict[Slot, Way] = {}
+    for move in moves:
+        way = way_of(move)
+        if way is not None:
+            found[move.slot] = way
+    return found
+
+
 def _whole(plan: Plan, options: Sequence[Option]) -> list[Choice]:
     """Whole plans: first those within what names leave open, then those against names."""
-    unsure = {name for ambiguity in plan.ambiguous for name in ambiguity.reference}
+    unsure = plan.unsure
     free = {m.slot for m in plan.moves if m.reference is not None and m.reference.name in unsure}
+    within: list[Option] = []
+    against: list[Option] = []
+    for option in options:
+        (within if option.takes.keys() <= free else against).append(option)
     note = "all that names do not decide"
-    against = [option for option in options if not option.takes.keys() <= free]
-    return [Choice(note, [o for o in options if o not in against]), Choice(f"{note}, and some that they do", against, decided=True)]
+    return [Choice(note, within), Choice(f"{note}, and some that they do", against, decided=True)]
 
 
 def _instead(plan: Plan, other: Plan, note: str) -> Option | None:
     """Another plan as an option of this one, if it fills the same slots otherwise."""
-    ours = {m.slot: m for m in plan.moves if m.how != SHARED}
-    theirs = {m.slot: m for m in other.moves if m.how != SHARED}
+    ours = plan.by_slot
     at = {m.source.place: slot for slot, m in ours.items() if m.source is not None}
     takes: dict[Slot, Slot] = {}
-    for slot, move in theirs.items():
-        origin = at.get(move.source.place) if move.source is not None else None
-        if slot not in ours or origin is None:
+    for slot, move in other.by_slot.items():
+        if slot not in ours or move.source is None:
+            return None
+        origin = at.get(move.source.place)
+        if origin is None:
             return None
         if origin != slot:
             takes[slot] = origin
-    return Option(note, takes) if takes and set(takes) == set(takes.values()) else None
+    return Option(note, takes) if _is_exchange(takes) else None
 
 
 def _uneven(plan: Plan) -> Choice:
@@ -88,7 +138,7 @@ def _uneven(plan: Plan) -> Choice:
     """
     seen: dict[str, Counter[str]] = defaultdict(Counter)
     held: dict[tuple[str, str, str], Slot] = {}
-    moves = [(m, m.source, m.target) for m in plan.moves if m.how != SHARED and m.source is not None and m.target is not None]
+    moves = _connected(plan.carrying)
     for move, source, target in moves:
         prefix, role = _role(target.owner)
         seen[_role(source.owner)[1]][role] += 1
@@ -98,11 +148,13 @@ def _uneven(plan: Plan) -> Choice:
         prefix, role = _role(target.owner)
         others = seen[_role(source.owner)[1]]
         usual, count = others.most_common(1)[0]
+        if role == usual or 2 * count <= others.total():
+            continue
         place = held.get((prefix, usual, target.leaf))
-        if role != usual and 2 * count > others.total() and place is not None:
+        if place is not None:
             takes[place] = move.slot
-    closed = takes and set(takes) == set(takes.values())
-    return Choice("layers paired otherwise than in other blocks", [Option("paired as there", takes)] if closed else [])
+    options = [Option("paired as there", takes)] if _is_exchange(takes) else []
+    return Choice("layers paired otherwise than in other blocks", options)
 
 
 def _role(path: str) -> tuple[str, str]:
@@ -129,23 +181,25 @@ def _exchanges(group: Group, slots: dict[Tensor, Slot]) -> tuple[float, Choice]:
     if sizes != {size} or not 1 < size <= SEVERAL:
         return _pairwise(group, slots)
     members = list(blocks.values())
-    orders = [o for o in permutations(range(size)) if o != tuple(range(size))] if size <= FEW else _swaps(size)
+    orders = _rearranged(size)
     scored = sorted((_loss(group, group.evidence, members, order), order) for order in orders)
     decided = min((_loss(group, group.names, members, order) for order in orders), default=0.0) >= DECIDED
     paths = [group.candidate[group.pairs[n][1]].path for n in members[0]]
-    options = []
-    for _, order in scored[:MOST]:
-        takes: dict[Slot, Slot] = {}
-        for block in members:
-            for place, origin in enumerate(order):
-                takes.update(_taking(group, slots, block[place], block[origin]))
-        options.append(Option(" · ".join(f"{paths[p]} takes that of {paths[o]}" for p, o in enumerate(order) if p != o), takes))
+    options = [_in_order(group, slots, members, order) for _, order in scored[:MOST]]
     loss = scored[0][0] if scored else 0.0
-    return loss, Choice(
-        f"{size} layers of equal shape{' in each of ' + str(len(members)) + ' blocks' if len(members) > 1 else ''}: " + ", ".join(paths),
-        options,
-        decided,
-    )
+    each = f" in each of {len(members)} blocks" if len(members) > 1 else ""
+    return loss, Choice(f"{size} layers of equal shape{each}: " + ", ".join(paths), options, decided)
+
+
+def _in_order(group: Group, slots: dict[Tensor, Slot], blocks: list[list[int]], order: tuple[int, ...]) -> Option:
+    """The layers of every block in this order."""
+    paths = [group.candidate[group.pairs[n][1]].path for n in blocks[0]]
+    takes: dict[Slot, Slot] = {}
+    for block in blocks:
+        for place, origin in enumerate(order):
+            takes.update(_taking(group, slots, block[place], block[origin]))
+    exchanged = [f"{paths[place]} takes that of {paths[origin]}" for place, origin in enumerate(order) if place != origin]
+    return Option(" · ".join(exchanged), takes)
 
 
 def _pairwise(group: Group, slots: dict[Tensor, Slot]) -> tuple[float, Choice]:
@@ -191,26 +245,26 @@ def _taking(group: Group, slots: dict[Tensor, Slot], place: int, origin: int) ->
 def _moved(plan: Plan) -> list[Choice]:
     """Parts of unequal sizes, and of inputs, in other orders."""
     packs: dict[tuple[str, tuple[int, ...]], list[Move]] = defaultdict(list)
-    for move in plan.moves:
-        sizes, axis = _sizes(move), AXES[_across(move)]
-        if move.how not in (SHARED, "user") and (len(set(sizes)) > 1 or _across(move)):
-            packs[axis, sizes].append(move)
+    for move in _open(plan):
+        sizes, across = _sizes(move), _across(move)
+        if across or len(set(sizes)) > 1:
+            packs[AXES[across], sizes].append(move)
     return [_places(moves, *way) for way, moves in packs.items()]
 
 
 def _across(move: Move) -> bool:
     """Whether an end of a move holds several layers' inputs beside each other."""
-    return any(t is not None and bool(t.sizes) and (t.part or "").startswith(AXES[1]) for t in (move.source, move.target))
+    ends = [t for t in (move.source, move.target) if t is not None]
+    return any(bool(t.sizes) and (t.part or "").startswith(AXES[1]) for t in ends)
 
 
 def _places(moves: list[Move], axis: str, sizes: tuple[int, ...]) -> Choice:
     count, options = len(sizes), []
-    for order in permutations(range(count)) if count <= FEW else _swaps(count):
+    for order in _rearranged(count):
         starts = {part: sum(sizes[p] for p in order[:place]) for place, part in enumerate(order)}
         spans = [f"{axis}({starts[part]}, {starts[part] + sizes[part]})" for part in range(count)]
-        if order != tuple(range(count)):
-            ways = {m.slot: way for m in moves if (way := _through(m, lambda t, spans=spans: spans[t.number])) is not None}  # type: ignore[misc]
-            options.append(Option(f"{axis} of {_listed(sizes)} in the order {_listed(order)}", {}, ways))
+        ways = _ways(moves, lambda move, spans=spans: _through(move, lambda t: spans[t.number]))  # type: ignore[misc]
+        options.append(Option(f"{axis} of {_listed(sizes)} in the order {_listed(order)}", {}, ways))
     return Choice("the order of the parts of one layer", options[:MOST])
 
 
@@ -220,8 +274,11 @@ def _interleaved(plan: Plan) -> list[Choice]:
     Those of three parts, and of two.
     """
     fused: dict[int, list[Move]] = defaultdict(list)
-    for move in plan.moves:
-        if move.how not in (SHARED, "user") and not _across(move) and (parts := _fusion(move)):
+    for move in _open(plan):
+        if _across(move):
+            continue
+        parts = _fusion(move)
+        if parts:
             fused[parts].append(move)
     return [_by_heads(moves) for _, moves in sorted(fused.items(), reverse=True)]
 
@@ -234,7 +291,7 @@ def _by_heads(fused: list[Move]) -> Choice:
     options = []
     for side, regroup in (("fused tensor", _regrouped), ("candidate", _regrouped_there)):
         for count in heads:
-            ways: dict[Slot, Way] = {m.slot: way for m in fused if (way := regroup(m, count)) is not None}
+            ways = _ways(fused, partial(regroup, heads=count))
             if len(ways) == len(fused):
                 options.append(Option(f"{count} heads, the parts of each side by side in the {side}", {}, ways))
     return Choice("the order inside fused projections", options[:MOST])
@@ -259,7 +316,10 @@ def _sizes(move: Move) -> tuple[int, ...]:
 
     None where neither is.
     """
-    return () if move.source is None or move.target is None else move.source.sizes or move.target.sizes
+    if move.tensors is None:
+        return ()
+    source, target = move.tensors
+    return source.sizes or target.sizes
 
 
 def _width(move: Move) -> int:
@@ -310,28 +370,25 @@ def _shuffled(source: Tensor, target: Tensor, counts: tuple[int, int]) -> Way | 
 
 def _reordered(plan: Plan) -> list[Choice]:
     """Fused projections and recurrent gates whose parts come in another order."""
-    found: dict[tuple[int, str], list[Move]] = defaultdict(list)
-    for move in plan.moves:
-        if move.how in (SHARED, "user") or not move.whole or move.source is None or move.target is None:
-            continue
-        gates = _gates(move.source, move.target)
-        count = gates or _packed(move.source, move.target)
-        if count and move.source.shape[0] % count == 0 and move.source.shape == move.target.shape:
-            found[count, "gates of recurrent layers" if gates else "parts of fused projections"].append(move)
+    found: dict[tuple[int, str], list[Connection]] = defaultdict(list)
+    for move, source, target in _open_and_whole(plan):
+        count, what = _gates(source, target), "gates of recurrent layers"
+        if not count:
+            count, what = _packed(source, target), "parts of fused projections"
+        if count and source.shape[0] % count == 0 and source.shape == target.shape:
+            found[count, what].append((move, source, target))
     return [Choice(f"the order of the {what}", _orders(moves, count)) for (count, what), moves in found.items()]
 
 
-def _orders(moves: list[Move], count: int) -> list[Option]:
+def _orders(moves: list[Connection], count: int) -> list[Option]:
     options = []
     for order in permutations(range(count)):
         if order == tuple(range(count)):
             continue
         step = f"parts{_listed(order)}"
-        ways: dict[Slot, Way] = {
-            m.slot: (compose(m.source.path, step, undone(m.target.path, tuple(m.target.record.shape))), None)
-            for m in moves
-            if m.source is not None and m.target is not None
-        }
+        ways: dict[Slot, Way] = {}
+        for move, source, target in moves:
+            ways[move.slot] = compose(source.path, step, undone(target.path, tuple(target.record.shape))), None
         options.append(Option(f"their {count} parts in the order {_listed(order)}", {}, ways))
     return options
 
@@ -340,7 +397,9 @@ def _gates(source: Tensor, target: Tensor) -> int:
     """How many gates lie in a recurrent tensor that a side has made itself; else 0."""
     kinds = {layer(t.record.attrs.get("kind") or "").removesuffix("cell") for t in (source, target)}
     gates = kinds & GATES.keys()
-    return GATES[gates.pop()] if len(kinds) > 1 and len(gates) == 1 else 0
+    if len(kinds) == 1 or len(gates) != 1:
+        return 0
+    return GATES[gates.pop()]
 
 
 def _listed(numbers: Sequence[int]) -> str:
@@ -350,21 +409,23 @@ def _listed(numbers: Sequence[int]) -> str:
 def _flattened(plan: Plan) -> Choice:
     """Convolution kernels that the other side holds as matrices, axes in another order."""
     orders: dict[tuple[int, ...], dict[Slot, Way]] = defaultdict(dict)
-    for move in plan.moves:
-        if move.how in (SHARED, "user") or not move.whole or move.source is None or move.target is None:
+    for move, source, target in _open_and_whole(plan):
+        if is_convolution(source):
+            kernel, matrix = source, target
+        elif is_convolution(target):
+            kernel, matrix = target, source
+        else:
             continue
-        kernel = next((t for t in (move.source, move.target) if is_convolution(t)), None)
-        matrix = move.target if kernel is move.source else move.source
-        if kernel is None or len(matrix.shape) != MATRIX or matrix.shape != (kernel.shape[0], math.prod(kernel.shape[1:])):
+        if len(matrix.shape) != MATRIX or matrix.shape != (kernel.shape[0], math.prod(kernel.shape[1:])):
             continue
         for order in _patch_orders(kernel.shape):
             apart = tuple(kernel.shape[axis] for axis in order)
             flat, whole = f"reshape{_listed(matrix.shape)}", f"reshape{_listed(apart)}"
-            if kernel is move.source:
+            if kernel is source:
                 way = compose(kernel.path, transpose(order), flat)
             else:
                 way = compose(matrix.path, whole, transpose(inverse(order)))
-            orders[order][move.slot] = (compose(way, undone(move.target.path, tuple(move.target.record.shape))), None)
+            orders[order][move.slot] = (compose(way, undone(target.path, tuple(target.record.shape))), None)
     options = [Option(f"the axes of patches in the order {_listed(order)}", {}, ways) for order, ways in orders.items()]
     return Choice("the order inside flattened kernels", options[:MOST], likely=True)
 
@@ -390,15 +451,20 @@ def _patch_orders(shape: Sequence[int]) -> list[tuple[int, ...]]:
 
 def _turned(plan: Plan) -> Choice:
     """Square matrices of layers of the user's own, transposed: their layout is not known."""
-    ways = {m.slot: way for m in plan.moves if m.how not in (SHARED, "user") and (way := _turning(m)) is not None}
+    ways = _ways(_open(plan), _turning)
     options = [Option("all of them transposed", {}, dict(ways))] if ways else []
     alike: dict[tuple[str, ...], dict[Slot, Way]] = defaultdict(dict)
     for slot, way in ways.items():
         alike[read(slot[0]).words][slot] = way
     if len(alike) > 1:
         options += [Option(f"transposed: {', '.join(slot[0] for slot in some)}", {}, some) for some in alike.values()]
-    own = any(m.slot in ways and not (m.source and m.source.kind) and not (m.target and m.target.kind) for m in plan.moves)
+    own = any(m.slot in ways and _is_own(m) for m in plan.moves)
     return Choice("square matrices of layers of the user's own", options[:MOST], turns=own)
+
+
+def _is_own(move: Move) -> bool:
+    """Whether neither end belongs to a layer of a framework."""
+    return not any(t is not None and t.kind for t in (move.source, move.target))
 
 
 def _turning(move: Move) -> Way | None:
@@ -414,10 +480,15 @@ def _turning(move: Move) -> Way | None:
 
 
 def _square(move: Move) -> bool:
-    source, target = move.source, move.target
-    if source is None or target is None or move.into is not None or not keeps(move.transform) or (source.kind and target.kind):
+    """Whether a move leads from one square matrix to another, at most transposed."""
+    if move.tensors is None or not move.whole:
+        return False
+    source, target = move.tensors
+    if source.kind and target.kind:
         return False
     shape = source.record.shape
-    if len(shape) != MATRIX or shape[0] != shape[1] or shape[0] == 1 or {source.kind, target.kind} - {"", "linear"}:
+    if len(shape) != MATRIX or shape[0] != shape[1] or shape[0] == 1:
+        return False
+    if {source.kind, target.kind} - {"", "linear"}:
         return False
     return all(s.name == "transpose" for s in steps(move.transform))

@@ -80,13 +80,23 @@ def _modules(records: Iterable[Record]) -> dict[str, dict[str, tuple[int, ...]]]
 def _alike(modules: dict[str, dict[str, tuple[int, ...]]], unseen: Collection[str], equal: Equal) -> list[tuple[str, str]]:
     """Modules without effect on outputs, each beside one with effect that holds the same."""
     groups: dict[frozenset[tuple[str, tuple[int, ...]]], list[str]] = defaultdict(list)
+    hidden = set()
     for path, tensors in modules.items():
         if len(tensors) >= LEAST:
             groups[frozenset(tensors.items())].append(path)
-    hidden = {path for path, tensors in modules.items() if any(f"{path}.{suffix}" in unseen for suffix in tensors)}
-    pairs = [(one, other) for paths in groups.values() for one in paths if one in hidden for other in paths if other not in hidden]
+        if any(f"{path}.{suffix}" in unseen for suffix in tensors):
+            hidden.add(path)
+    pairs = []
+    for paths in groups.values():
+        shown = [path for path in paths if path not in hidden]
+        pairs += [(one, other) for one in paths if one in hidden for other in shown]
     pairs.sort(key=lambda pair: (pair[0].count("."), pair))
-    return [(one, other) for one, other in pairs if all(equal(f"{one}.{s}", f"{other}.{s}") for s in modules[one])]
+    return [(one, other) for one, other in pairs if _hold_the_same(one, other, modules[one], equal)]
+
+
+def _hold_the_same(one: str, other: str, suffixes: Iterable[str], equal: Equal) -> bool:
+    """Whether two modules have equal values under each of these names."""
+    return all(equal(f"{one}.{suffix}", f"{other}.{suffix}") for suffix in suffixes)
 
 
 def _counterparts(
@@ -101,8 +111,13 @@ def _counterparts(
     origin = _common(targets)
     if not origin or origin not in theirs:
         return []
-    same = [path for path, tensors in theirs.items() if path != origin and tensors == theirs[origin]]
-    return [(path, origin) for path in same if all(equal(f"{path}.{s}", f"{origin}.{s}") for s in theirs[origin])]
+    found = []
+    for path, tensors in theirs.items():
+        if path == origin or tensors != theirs[origin]:
+            continue
+        if _hold_the_same(path, origin, theirs[origin], equal):
+            found.append((path, origin))
+    return found
 
 
 def _common(names: Sequence[str]) -> str:

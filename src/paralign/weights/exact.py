@@ -63,9 +63,22 @@ def _sound(pairs: Pairs, names: Iterable[str]) -> list[Rename]:
     found: list[Rename] = []
     for members in alike(pairs):
         rules = regular(members)
-        reach = {(name, target) for rule in rules for name in others if (target := rule.applied(name)) is not None}
-        found += rules if reach <= known else [Rename(one, other, 1) for one, other in members]
+        if _reach(rules, others) <= known:
+            found += rules
+        else:
+            found += [Rename(one, other, 1) for one, other in members]
     return found
+
+
+def _reach(rules: Sequence[Rename], names: Iterable[str]) -> set[tuple[str, str]]:
+    """The names that rules speak of, each with what a rule makes of it."""
+    reached = set()
+    for rule in rules:
+        for name in names:
+            target = rule.applied(name)
+            if target is not None:
+                reached.add((name, target))
+    return reached
 
 
 def _mended(rules: list[Rename], pairs: Pairs) -> list[Rename]:
@@ -76,5 +89,13 @@ def _mended(rules: list[Rename], pairs: Pairs) -> list[Rename]:
     rules = sorted(rules, key=lambda r: (r.reference.endswith(".*"), -len(r.reference)))
     wrong = [(one, other) for one, other in pairs if first(rules, one) != other]
     rules = _sound(wrong, [one for one, _ in pairs]) + rules
-    leading = {next((n for n, rule in enumerate(rules) if renamed(rule, one) is not None), -1) for one, _ in pairs}
+    leading = {_leading(rules, one) for one, _ in pairs}
     return [rule for number, rule in enumerate(rules) if number in leading]
+
+
+def _leading(rules: Sequence[Rename], name: str) -> int | None:
+    """The number of the rule that a name follows: the first that speaks of it."""
+    for number, rule in enumerate(rules):
+        if renamed(rule, name) is not None:
+            return number
+    return None

@@ -137,7 +137,9 @@ class Likeness:
         if max(len(reference), len(candidate)) > MOST:
             return Group(reference, candidate, [(i, i) for i in range(len(reference))] if equal else [])
         names = self._names(reference, candidate)
-        evidence = names + NEIGHBOURS * self._strangers(reference, candidate) if self.twins and self.named else names
+        evidence = names
+        if self.twins and self.named:
+            evidence = names + NEIGHBOURS * self._strangers(reference, candidate)
         costs = evidence + self._order(reference, candidate)
         if len(reference) <= len(candidate):
             pairs = list(enumerate(assign(costs)))
@@ -170,11 +172,12 @@ class Likeness:
 
     def _order(self, reference: list[Unit], candidate: list[Unit]) -> Costs:
         defined = _apart(_ranks([u.place for u in reference]), _ranks([u.place for u in candidate]))
-        calls = [[u.called for u in units] for units in (reference, candidate)]
-        if self.ordered == "definition" or any(c is None for side in calls for c in side):
+        ours, theirs = _calls(reference), _calls(candidate)
+        if self.ordered == "definition" or ours is None or theirs is None:
             return ORDER * defined
-        executed = _apart(*(_ranks([c for c in side if c is not None]) for side in calls))
-        return CALLS * executed + (0.0 if self.ordered == "calls" else BESIDE) * defined
+        executed = _apart(_ranks(ours), _ranks(theirs))
+        beside = 0.0 if self.ordered == "calls" else BESIDE
+        return CALLS * executed + beside * defined
 
     def _strangers(self, reference: list[Unit], candidate: list[Unit]) -> Costs:
         """The share of neighbours, before and after, that are no pair."""
@@ -195,9 +198,22 @@ def _beside(tensors: Sequence[Tensor]) -> dict[str, tuple[str, str]]:
     return {owner: (before, after) for before, owner, after in zip(owners, owners[1:], owners[2:], strict=False)}
 
 
+def _calls(units: list[Unit]) -> list[int] | None:
+    """When each unit is called first; None where that is not known of all."""
+    known = [u.called for u in units if u.called is not None]
+    return known if len(known) == len(units) else None
+
+
 def _forbidden(reference: list[Unit], candidate: list[Unit]) -> Costs:
     ours, theirs = ([u.tensors[0].kind for u in units] for units in (reference, candidate))
-    return FORBIDDEN * np.array([[bool(a and b and a != b and not _alike(a, b)) for b in theirs] for a in ours], float)
+    return FORBIDDEN * np.array([[_contrary(a, b) for b in theirs] for a in ours], float)
+
+
+def _contrary(one: str, other: str) -> bool:
+    """Whether two kinds of layers are known and cannot stand for each other."""
+    if not one or not other or one == other:
+        return False
+    return not _alike(one, other)
 
 
 def _alike(one: str, other: str) -> bool:

@@ -148,10 +148,16 @@ def _shape_key(tensors: list[Tensor]) -> Hashable:
 def _patch_key(tensors: list[Tensor]) -> Hashable:
     """The key of a convolution that a Linear layer or matrix computes from its patches."""
     tensor = tensors[0]
-    own = not tensor.kind and len(tensor.shape) >= MATRIX
-    if tensor.part or not tensor.shape or not (own or (tensor.leaf == "weight" and (tensor.kind == _LINEAR or is_convolution(tensor)))):
+    if tensor.part or not tensor.shape or not _may_hold_patches(tensor):
         return id(tensor)
     return tensor.shape[0], math.prod(tensor.shape[1:])
+
+
+def _may_hold_patches(tensor: Tensor) -> bool:
+    """Whether a tensor is a kernel, or a matrix that can take a kernel's place."""
+    if not tensor.kind and len(tensor.shape) >= MATRIX:
+        return True
+    return tensor.leaf == "weight" and (tensor.kind == _LINEAR or is_convolution(tensor))
 
 
 def _called(tensor: Tensor) -> Hashable:
@@ -194,11 +200,12 @@ class _Matching:
     def by_name(self) -> None:
         """Pair equal names: as they are first, then with neutral leaves."""
         pairs: list[tuple[Tensor, Tensor]] = []
-        done = {t for t in (*self.reference, *self.candidate) if t in self.placed}
+        placed = set(self.placed)
         for name in _called, _neutral_name:
-            taken = done | {t for pair in pairs for t in pair}
+            taken = placed | {t for pair in pairs for t in pair}
             known = {name(t): t for t in self.reference if t not in taken}
-            pairs += [(known.pop(name(t)), t) for t in self.candidate if t not in taken and name(t) in known]
+            open_ = [t for t in self.candidate if t not in taken]
+            pairs += [(known.pop(name(t)), t) for t in open_ if name(t) in known]
         for reference, candidate in pairs:
             tables = {reference.kind, candidate.kind} <= TABLES
             if _contrary_kinds(reference, candidate) and not tables:
@@ -273,29 +280,21 @@ class _Matching:
 
     def _in_cells(self, tensors: list[Tensor], own: set[str], other: set[str]) -> list[Tensor]:
         """Recurrent layers as cells, and cells as products, where the other side has these."""
-        layers: set[str] = set()
-        cells: set[str] = set()
-        for layer, cell in CELLS.items():
-            neither = layer not in other and cell not in other
-            by_hand = neither and _LINEAR in other and (layer in own or cell in own)
-            if by_hand:
-                cells.add(cell)
-            if layer in own and layer not in other and (cell in other or by_hand):
-                layers.add(layer)
+        layers, cells = _kinds_to_take_apart(own, other)
         found = [as_cell(t) if t.kind in layers and self._free(t) else t for t in tensors]
         return [as_products(t) if t.kind in cells and self._free(t) else t for t in found]
 
     def take_apart(self) -> None:
         """Take apart what one side has fused and the other has not."""
-        kinds = [{t.kind for t in side if self._free(t)} for side in (self.reference, self.candidate)]
+        kinds = [{t.kind for t in self._all_free(side)} for side in (self.reference, self.candidate)]
         self.reference = self._in_cells(self.reference, *kinds)
         self.candidate = self._in_cells(self.candidate, *reversed(kinds))
         ours = projections.split(self.reference, self.candidate, self.placed)
         theirs = projections.split(self.candidate, self.reference, self.placed)
         self._replace(ours, theirs)
-        units = [self._units((t for t in side if self._free(t)), n, _owner) for n, side in enumerate((self.reference, self.candidate))]
+        units = [self._units(self._all_free(side), n, _owner) for n, side in enumerate((self.reference, self.candidate))]
         self._replace(*packed.taken_apart(self.reference, self.candidate, *units))
-        free = {t for t in (*self.reference, *self.candidate) if self._free(t)}
+        free = {*self._all_free(self.reference), *self._all_free(self.candidate)}
         ours = stacked.taken_apart(self.reference, self.candidate, free)
         self._replace(ours, stacked.taken_apart(self.candidate, self.reference, free))
 
@@ -307,13 +306,14 @@ class _Matching:
 
     def turn(self) -> None:
         """Turn bare matrices that the other side only has lying the other way."""
-        self.reference = self._turned(self.reference, {t.shape for t in self.candidate if self._free(t)})
-        self.candidate = self._turned(self.candidate, {t.shape for t in self.reference if self._free(t)})
+        self.reference = self._turned(self.reference, {t.shape for t in self._all_free(self.candidate)})
+        self.candidate = self._turned(self.candidate, {t.shape for t in self._all_free(self.reference)})
 
     def _turned(self, mine: list[Tensor], shapes: set[tuple[int, ...]]) -> list[Tensor]:
         def lies_otherwise(t: Tensor) -> bool:
-            matrix = t.kind in ("", "embedding") and len(t.shape) == MATRIX
-            return matrix and self._free(t) and t.shape not in shapes and t.shape[::-1] in shapes
+            if t.kind not in ("", "embedding") or len(t.shape) != MATRIX or not self._free(t):
+                return False
+            return t.shape not in shapes and t.shape[::-1] in shapes
 
         return [as_linear(t, (1, 0)) if lies_otherwise(t) else t for t in mine]
 
@@ -333,14 +333,9 @@ class _Matching:
             near: also where the sides have unequal numbers of them.
             aliases: take the reference's second names of tensors that have their place, for a candidate that holds them apart.
         """
-        if aliases:
-            ours = [t for t in self.reference if self._again(t)]
-        else:
-            used = {r.place for r in self.reference if r in self.placed}
-            ours = [t for t in self.reference if self._free(t) and t.place not in used]
-        theirs = [t for t in self.candidate if self._free(t) and t.place not in self.sources]
+        ours = self._again() if aliases else self._unused()
         references = grouped(self._units(ours, 0, unit), lambda u: key(u.tensors))
-        candidates = grouped(self._units(theirs, 1, unit), lambda u: key(u.tensors))
+        candidates = grouped(self._units(self._unfilled(), 1, unit), lambda u: key(u.tensors))
         kinds = [kind for kind in references if kind in candidates]
         if not near:
             kinds = [kind for kind in kinds if len(references[kind]) == len(candidates[kind])]
@@ -358,32 +353,32 @@ class _Matching:
 
         Without those of tensors that are ``unsure``.
         """
-        paired = [(m.source, m.target) for m in self.plan.moves if m.source is not None and m.target is not None]
-        return [(source.owner, target.owner) for source, target in paired if source.name not in unsure]
+        found = []
+        for move in self.plan.moves:
+            if move.source is None or move.target is None or move.source.name in unsure:
+                continue
+            found.append((move.source.owner, move.target.owner))
+        return found
 
     def _accept(self, group: Group) -> None:
         undecided = {number for component in group.undecided() for number in component}
+        by_order = "calls" if self.calls else "order"
         for number, (row, column) in enumerate(group.pairs):
-            how = ("calls" if self.calls else "order") if number in undecided or len(group.reference) == 1 else "likeness"
+            alone = len(group.reference) == 1
+            how = by_order if alone or number in undecided else "likeness"
             for reference, candidate in zip(group.reference[row].tensors, group.candidate[column].tensors, strict=True):
                 if fits(reference, candidate):
                     self._pair(reference, candidate, how)
         for component in group.nameless():
-            units = [(group.reference[r], group.candidate[c]) for r, c in (group.pairs[n] for n in component)]
-            pairs = [p for one, other in units for p in zip(one.tensors, other.tensors, strict=True)]
-            self.plan.ambiguous.append(
-                Ambiguity([r.name for r, _ in pairs], [c.name for _, c in pairs], several_like([u for u, _ in units]))
-            )
+            self.plan.ambiguous.append(_ambiguity(group, component))
         self.groups.append(group)
 
     def by_rule(self) -> None:
         """Pair what regular renamings of what has been paired already lead to."""
-        unsure = {name for ambiguity in self.plan.ambiguous for name in ambiguity.reference}
-        renames = learn(dict.fromkeys(self._owners_paired(unsure)))
+        renames = learn(dict.fromkeys(self._owners_paired(self.plan.unsure)))
         regular = [rename for rename in renames if rename.count >= REGULAR]
-        theirs = [t for t in self.candidate if self._free(t) and t.place not in self.sources]
-        open_ = {(t.owner, t.leaf): t for t in theirs}
-        for tensor in [t for t in self.reference if self._free(t)]:
+        open_ = {(t.owner, t.leaf): t for t in self._unfilled()}
+        for tensor in self._all_free(self.reference):
             for rename in regular:
                 found = open_.get((rename.applied(tensor.owner) or "", tensor.leaf))
                 if found is None or found in self.placed or not fits(tensor, found) or _contrary_kinds(tensor, found):
@@ -409,19 +404,39 @@ class _Matching:
     def _free(self, tensor: Tensor) -> bool:
         return tensor not in self.placed and tensor.name == tensor.root and tensor not in self.clashing
 
-    def _again(self, tensor: Tensor) -> bool:
-        """Whether a tensor is another's second name, not only the cell of a layer."""
-        return tensor not in self.placed and tensor.name != tensor.root and tensor.kind not in CELLS.values()
+    def _all_free(self, side: Iterable[Tensor]) -> list[Tensor]:
+        """The tensors of a side that have no place yet, each by its first name."""
+        return [t for t in side if self._free(t)]
+
+    def _unused(self) -> list[Tensor]:
+        """Free tensors of the reference, without parts of what is used as a whole."""
+        used = {t.place for t in self.reference if t in self.placed}
+        return [t for t in self._all_free(self.reference) if t.place not in used]
+
+    def _unfilled(self) -> list[Tensor]:
+        """Free tensors of the candidate that nothing is moved to."""
+        return [t for t in self._all_free(self.candidate) if t.place not in self.sources]
+
+    def _again(self) -> list[Tensor]:
+        """The reference's second names of tensors, without those of cells of a layer."""
+        found = []
+        for tensor in self.reference:
+            second = tensor.name != tensor.root and tensor.kind not in CELLS.values()
+            if second and tensor not in self.placed:
+                found.append(tensor)
+        return found
 
     def finish(self) -> None:
         """Give the rest their places: aliases follow, the others are missing or extra."""
         used = {t.place for t in self.reference if t in self.placed} | self._whole(self.reference)
         given = {t.place for t in self.candidate if t in self.placed} | self._whole(self.candidate)
-        left = [(t, m) for t, m in self._open() if t in self.clashing or t.place not in (used if m.reference else given)]
-        apart = {t for t, _ in left}
+        left = []
         for tensor, move in self._open():
-            if tensor not in apart:
+            has_its_place = tensor.place in (used if move.reference else given)
+            if has_its_place and tensor not in self.clashing:
                 self._drop(tensor, move, f"one tensor with {tensor.root}, whose values have their place")
+            else:
+                left.append((tensor, move))
         ours = Counter(_tensor_key([t]) for t, m in left if m.reference)
         theirs = Counter(_tensor_key([t]) for t, m in left if m.candidate)
         for tensor, move in left:
@@ -439,10 +454,11 @@ class _Matching:
         """Say of moves that follow a regular renaming that they do."""
         regular = [r for r in self.plan.rules.renames if r.count >= REGULAR]
         for move in self.plan.moves:
-            if move.how == "likeness" and move.source is not None and move.target is not None:
-                source, target = move.source.owner, move.target.owner
-                if source != target and any(r.applied(source) == target for r in regular):
-                    move.how = "rule"
+            if move.how != "likeness" or move.tensors is None:
+                continue
+            source, target = (t.owner for t in move.tensors)
+            if source != target and any(r.applied(source) == target for r in regular):
+                move.how = "rule"
 
     def _whole(self, side: list[Tensor]) -> set[tuple[str, str | None]]:
         """Roots whose parts all have their place."""
@@ -471,3 +487,33 @@ def _computed(tensor: Tensor) -> bool:
 
 def _contrary_kinds(reference: Tensor, candidate: Tensor) -> bool:
     return bool(reference.kind and candidate.kind and reference.kind != candidate.kind)
+
+
+def _kinds_to_take_apart(own: set[str], other: set[str]) -> tuple[set[str], set[str]]:
+    """The kinds of a side's layers to be read as cells, and those of its cells as products."""
+    layers: set[str] = set()
+    cells: set[str] = set()
+    for layer, cell in CELLS.items():
+        if layer in other:
+            continue
+        by_hand = cell not in other
+        if by_hand and _LINEAR not in other:
+            continue
+        if layer in own:
+            layers.add(layer)
+        if by_hand and own & {layer, cell}:
+            cells.add(cell)
+    return layers, cells
+
+
+def _ambiguity(group: Group, numbers: Iterable[int]) -> Ambiguity:
+    """Units of a group that fit one another in several orders, tensor by tensor."""
+    reference, candidate, ours = [], [], []
+    for number in numbers:
+        row, column = group.pairs[number]
+        unit, counterpart = group.reference[row], group.candidate[column]
+        ours.append(unit)
+        for one, other in zip(unit.tensors, counterpart.tensors, strict=True):
+            reference.append(one.name)
+            candidate.append(other.name)
+    return Ambiguity(reference, candidate, several_like(ours))

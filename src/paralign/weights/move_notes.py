@@ -14,15 +14,14 @@ if TYPE_CHECKING:
 def note_of(reference: Tensor, candidate: Tensor, transform: str | None) -> str:
     """In what two tensors that go together differ, and what was taken for granted."""
     ours, theirs = reference.record, candidate.record
-    said = []
-    for what, one, other in (
+    compared = [
         ("role", ours.role, theirs.role),
         ("element type", ours.dtype, theirs.dtype),
         ("trainable", ours.attrs.get("trainable", True), theirs.attrs.get("trainable", True)),
-        ("layer", _layer_name(reference), _layer_name(candidate)),
-    ):
-        if one != other and (what != "layer" or reference.kind != candidate.kind):
-            said.append(f"{what}: {one} in the reference, {other} in the candidate")
+    ]
+    if reference.kind != candidate.kind:
+        compared.append(("layer", _layer_name(reference), _layer_name(candidate)))
+    said = [f"{what}: {one} in the reference, {other} in the candidate" for what, one, other in compared if one != other]
     turned = reference.kind == candidate.kind or linear_twins(reference, candidate) or "transpose" in (transform or "")
     if not turned and reference.axes != candidate.axes and not (reference.part or candidate.part):
         said.append("taken as it is, not transposed")

@@ -64,11 +64,22 @@ def _packs(units: Sequence[Unit], others: Sequence[Unit], key: Key, size: Size) 
     """Layers of either side with those of the other side that they hold."""
     found: list[tuple[Unit, list[Unit]]] = []
     ours, theirs = _alike(units, key), _alike(others, key)
-    for name in (n for n in ours if n in theirs):
-        segments = next((s for order in _orders(ours[name], theirs[name], size) if (s := _segments(*order, size)) is not None), [])
+    for name in ours:
+        if name not in theirs:
+            continue
+        segments = _first_segments(ours[name], theirs[name], size)
         found += [(one[0], other) for one, other in segments if len(other) > 1]
         found += [(other[0], one) for one, other in segments if len(one) > 1]
     return found
+
+
+def _first_segments(units: Sequence[Unit], others: Sequence[Unit], size: Size) -> list[tuple[list[Unit], list[Unit]]]:
+    """The segments of the most likely order in which all layers come out even; else none."""
+    for order in _orders(units, others, size):
+        segments = _segments(*order, size)
+        if segments is not None:
+            return segments
+    return []
 
 
 def _alike(units: Sequence[Unit], key: Key) -> dict[Hashable, list[Unit]]:
@@ -83,9 +94,9 @@ def _alike(units: Sequence[Unit], key: Key) -> dict[Hashable, list[Unit]]:
 def _by_rows(unit: Unit) -> Hashable | None:
     """What layers have in common whose outputs can stand beside each other: kind and inputs."""
     first = unit.tensors[0]
-    shapes = [t.shape for t in unit.tensors]
-    known = first.kind in ROWS or is_convolution(first)
-    if not known or any(t.part for t in unit.tensors) or not all(shapes) or len({shape[0] for shape in shapes}) > 1:
+    if first.kind not in ROWS and not is_convolution(first):
+        return None
+    if any(t.part or not t.shape for t in unit.tensors) or len({t.shape[0] for t in unit.tensors}) > 1:
         return None
     return _kind(unit), tuple((t.leaf, bare(t.shape[1:])) for t in unit.tensors)
 
@@ -104,7 +115,9 @@ def _by_columns(unit: Unit) -> Hashable | None:
 def _kind(unit: Unit) -> str:
     """The kind of a layer, a convolution by 1 as the Linear layer that computes the same."""
     first = unit.tensors[0]
-    return "linear" if is_convolution(first) and all(len(bare(t.shape[1:])) <= 1 for t in unit.tensors) else first.kind
+    if is_convolution(first) and all(len(bare(t.shape[1:])) <= 1 for t in unit.tensors):
+        return "linear"
+    return first.kind
 
 
 def _size(unit: Unit, axis: int) -> int:

@@ -60,18 +60,23 @@ class _Unit:
 
         Never used counts as last.
         """
-        ends = [m.target if target else m.source for m in self.moves]
-        known = [of[t.root] for t in ends if t is not None and t.root in of]
+        known = []
+        for move in self.moves:
+            tensor = move.target if target else move.source
+            if tensor is not None and tensor.root in of:
+                known.append(of[tensor.root])
         if not known:
             return Use(max((each.first for each in of.values()), default=0) + 1, ())
-        depth = max(len(each.kinds) for each in known)
-        kinds = [frozenset().union(*(each.kinds[n] for each in known if n < len(each.kinds))) for n in range(depth)]
-        return Use(min(each.first for each in known), tuple(kinds))
+        levels: dict[int, frozenset[str]] = {}
+        for each in known:
+            for level, kinds in enumerate(each.kinds):
+                levels[level] = levels.get(level, frozenset()) | kinds
+        return Use(min(each.first for each in known), tuple(levels.values()))
 
 
 def open_moves(plan: Plan) -> list[Move]:
     """Moves among which nothing but order and neighbours decided."""
-    unsure = {name for ambiguity in plan.ambiguous for name in ambiguity.reference}
+    unsure = plan.unsure
     return [m for m in plan.moves if m.how not in FIXED and m.reference is not None and m.reference.name in unsure]
 
 
@@ -122,9 +127,13 @@ def _alike(moves: Iterable[Move]) -> list[list[_Unit]]:
     """Units that can be exchanged for each other, in groups of two and more."""
     members: dict[Hashable, list[Move]] = defaultdict(list)
     for move in moves:
-        if move.source is not None and move.target is not None and move.whole:
-            own = not (move.source.kind and move.target.kind)
-            members[move.slot if own else (move.source.owner, move.target.owner)].append(move)
+        if move.tensors is None or not move.whole:
+            continue
+        source, target = move.tensors
+        if source.kind and target.kind:
+            members[source.owner, target.owner].append(move)
+        else:
+            members[move.slot].append(move)
     groups: dict[Hashable, list[_Unit]] = defaultdict(list)
     for together in members.values():
         together.sort(key=_shape)

@@ -24,13 +24,15 @@ def undecided(plan: Plan, alikes: Iterable[Alike]) -> list[str]:
     """
     unseen = [alike for alike in alikes if not alike.seen]
     silent = {name for alike in unseen for name in alike.reference}
-    return [
-        name
-        for alike in unseen
-        if not numbered_alike(plan, alike.reference)
-        for name in alike.reference
-        if alike.laid_out or not beside_its_siblings(plan, name, alike.candidate, silent)
-    ]
+    found: list[str] = []
+    for alike in unseen:
+        if numbered_alike(plan, alike.reference):
+            continue
+        if alike.laid_out:
+            found += alike.reference
+        else:
+            found += [name for name in alike.reference if not beside_its_siblings(plan, name, alike.candidate, silent)]
+    return found
 
 
 def numbered_alike(plan: Plan, names: Sequence[str]) -> bool:
@@ -77,9 +79,12 @@ def beside_its_siblings(plan: Plan, name: str, rivals: Sequence[str], open_: Col
         open_: tensors of the reference whose place no run shows either: they tell nothing of others.
     """
     own = [record.name for record in plan.candidates_of(name)]
+    if len(own) != 1 or len(rivals) <= 1:
+        return False
+    known = [source.name for source in plan.sources if source.name not in open_]
     module = _module(name)
-    while module and len(own) == 1 and len(rivals) > 1:
-        inside = [source.name for source in plan.sources if source.name not in open_ and _below(source.name, module)]
+    while module:
+        inside = [source for source in known if _below(source, module)]
         there = [record.name for other in inside for record in plan.candidates_of(other)]
         if there:
             home = _common_module(there)

@@ -58,8 +58,16 @@ class Move:
     @property
     def slot(self) -> Slot:
         """What the move fills, named the same whichever part is chosen for it."""
+        name = self.candidate.name if self.candidate is not None else ""
         part = self.target.part if self.target is not None else None
-        return (self.candidate.name if self.candidate is not None else "", part or self.into)
+        return name, part or self.into
+
+    @property
+    def tensors(self) -> tuple[Tensor, Tensor] | None:
+        """The source and the target; None where the move lacks one of them."""
+        if self.source is None or self.target is None:
+            return None
+        return self.source, self.target
 
     @property
     def whole(self) -> bool:
@@ -142,17 +150,36 @@ class Plan:
         return not self.missing and not self.extra
 
     @property
+    def carrying(self) -> list[Move]:
+        """The moves that carry values: all but those that only give a second name to others."""
+        return [m for m in self.moves if m.how != SHARED]
+
+    @property
+    def by_slot(self) -> dict[Slot, Move]:
+        """The moves that carry values, by what each of them fills."""
+        return {m.slot: m for m in self.carrying}
+
+    @property
+    def unsure(self) -> set[str]:
+        """Names of the reference's tensors that could as well have gone elsewhere."""
+        return {name for ambiguity in self.ambiguous for name in ambiguity.reference}
+
+    @property
     def transfers(self) -> list[tuple[Record, Move]]:
         """What to write, part by part: the record that *holds* the values, and the move.
 
         An alias is recorded without values; the record that holds them is the entry which it shares with.
         """
-        holders = {m.reference.name: m.reference for m in (*self.moves, *self.dropped, *self.missing) if m.reference is not None}
-        return [
-            (holders.get(m.reference.attrs.get("shared") or "", m.reference), m)
-            for m in self.moves
-            if m.how != SHARED and m.reference is not None
-        ]
+        holders: dict[str, Record] = {}
+        for move in (*self.moves, *self.dropped, *self.missing):
+            if move.reference is not None:
+                holders[move.reference.name] = move.reference
+        found = []
+        for move in self.carrying:
+            if move.reference is not None:
+                held_by = move.reference.attrs.get("shared") or ""
+                found.append((holders.get(held_by, move.reference), move))
+        return found
 
     @property
     def twins(self) -> list[tuple[Record, Record]]:
@@ -256,29 +283,29 @@ class Plan:
 
     def choose(self, option: Option) -> Plan:
         """The plan with some slots filled otherwise; this one is left as it is."""
-        from paralign.weights.tensors import route
-
         chosen = copy.copy(self)
-        at = {m.slot: m for m in self.moves if m.how != SHARED}
+        at = self.by_slot
         chosen.moves = []
         for move in self.moves:
-            origin = at.get(option.takes.get(move.slot, move.slot)) if move.how != SHARED else None
+            origin = None
+            if move.how != SHARED:
+                origin = at.get(option.takes.get(move.slot, move.slot))
             way = option.routes.get(move.slot)
-            if origin is None or (origin is move and (way is None or not _passable(move, *way))):
+            if origin is None or (origin is move and not _leads_otherwise(move, way)):
                 chosen.moves.append(move)
-                continue
-            transform, into = way or (origin.transform, move.into)
-            if origin is not move and origin.source is not None and move.target is not None:
-                transform, into = route(origin.source, move.target)
-            chosen.moves.append(Move(origin.reference, move.candidate, transform, "proof", move.note, into, origin.source, move.target))
+            else:
+                chosen.moves.append(_taking(move, origin, way))
         return chosen
 
     def rows(self) -> list[tuple[str, str, str, str, str]]:
         """The plan as a table: reference, transform, candidate, how, note."""
         found = []
         for move in (*self.moves, *self.missing, *self.extra, *self.dropped):
-            ends = [r.name if r is not None else "" for r in (move.reference, move.candidate)]
-            found.append((ends[0], move.transform or "", ends[1] + (f" [{move.into}]" if move.into else ""), move.how, move.note))
+            source = move.reference.name if move.reference is not None else ""
+            target = move.candidate.name if move.candidate is not None else ""
+            if move.into:
+                target += f" [{move.into}]"
+            found.append((source, move.transform or "", target, move.how, move.note))
         return found
 
 
@@ -380,6 +407,21 @@ def _passable(move: Move, transform: str | None, into: str | None) -> bool:
         return False
 
 
+def _leads_otherwise(move: Move, way: tuple[str | None, str | None] | None) -> bool:
+    """Whether there is another way for a move that keeps its source."""
+    return way is not None and _passable(move, *way)
+
+
+def _taking(move: Move, origin: Move, way: tuple[str | None, str | None] | None) -> Move:
+    """A move that takes the source of another, on the way that this asks for."""
+    from paralign.weights.tensors import route
+
+    transform, into = way or (origin.transform, move.into)
+    if origin is not move and origin.source is not None and move.target is not None:
+        transform, into = route(origin.source, move.target)
+    return Move(origin.reference, move.candidate, transform, "proof", move.note, into, origin.source, move.target)
+
+
 def _taken(transform: str | None, value: Typed, record: Record) -> Typed:
     if transform is None:
         return value
@@ -396,15 +438,17 @@ def _rules_of(plan: Plan) -> Rules:
     """The rules behind a plan's moves: renamings, and ways of parts."""
     modules: dict[tuple[str, str], None] = {}
     ways: dict[tuple[str | None, str | None], list[tuple[str, str]]] = defaultdict(list)
-    for move in plan.moves:
-        if move.source is None or move.target is None or move.reference is None or move.candidate is None or move.how == "shared":
+    for move in plan.carrying:
+        if move.tensors is None or move.reference is None or move.candidate is None:
             continue
-        if move.whole and (move.source.leaf == move.target.leaf or move.how == "name"):
-            modules[move.source.owner, move.target.owner] = None
-        elif move.whole:
-            modules[move.reference.name, move.candidate.name] = None
+        source, target = move.tensors
+        names = move.reference.name, move.candidate.name
+        if not move.whole:
+            ways[move.transform, move.into].append(names)
+        elif source.leaf == target.leaf or move.how == "name":
+            modules[source.owner, target.owner] = None
         else:
-            ways[move.transform, move.into].append((move.reference.name, move.candidate.name))
+            modules[names] = None
     routes = [
         Route(r.reference, r.candidate, transform, into, r.count)
         for (transform, into), pairs in ways.items()

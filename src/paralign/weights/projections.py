@@ -49,32 +49,34 @@ def split(mine: list[Tensor], other: Sequence[Tensor], placed: set[Tensor]) -> l
     whole = {parts_of(t) for t in other if t not in placed}
     found: list[Tensor] = []
     for tensor in mine:
-        family = (parts_of(tensor) or _guessed(tensor, other, placed)) if tensor not in placed else ()
+        family: tuple[str, ...] = ()
+        if tensor not in placed:
+            family = parts_of(tensor) or _guessed(tensor, other, placed)
         family = _actual(family, tensor, mine)
         if not family or family in whole or not all(_separate(role, family, other) for role in family):
             found.append(tensor)
             continue
         sizes = _sizes(tensor, family, other)
+        if not sizes:
+            found.append(tensor)
+            continue
         parent = tensor.owner.rpartition(".")[0]
-        found += cut(tensor, [joined(parent, f"{role}_proj") for role in family], sizes, family) if sizes else [tensor]
+        found += cut(tensor, [joined(parent, f"{role}_proj") for role in family], sizes, family)
     return found
 
 
 def _guessed(tensor: Tensor, other: Sequence[Tensor], placed: set[Tensor]) -> tuple[str, ...]:
     """What an unnamed Linear layer may fuse, by the rows of the other side's layers."""
-    if tensor.kind not in ("linear", "") or tensor.leaf not in ("weight", "bias") or len(tensor.shape) > MATRIX or not tensor.shape:
+    if tensor.kind not in ("linear", "") or tensor.leaf not in ("weight", "bias"):
         return ()
-    if any(t.shape == tensor.shape and t.leaf == tensor.leaf for t in other if t not in placed):
+    if not 1 <= len(tensor.shape) <= MATRIX:
         return ()
+    open_ = [t for t in other if t not in placed and t.leaf == tensor.leaf]
+    if any(t.shape == tensor.shape for t in open_):
+        return ()
+    beside = [t for t in open_ if t.shape[1:] == tensor.shape[1:]]
     for family in (QKV, KV, GATED):
-        rows = [
-            {
-                t.shape[0]
-                for t in other
-                if t not in placed and _speaks(t, role, family) and (t.leaf, t.shape[1:]) == (tensor.leaf, tensor.shape[1:])
-            }
-            for role in family
-        ]
+        rows = [{t.shape[0] for t in beside if _speaks(t, role, family)} for role in family]
         if any(sum(sizes) == tensor.shape[0] for sizes in product(*rows)):
             return family
     return ()
@@ -89,8 +91,13 @@ def _actual(family: tuple[str, ...], tensor: Tensor, mine: Sequence[Tensor]) -> 
     if family != QKV:
         return family
     parent = tensor.owner.rpartition(".")[0]
-    beside = (t.owner for t in mine if t.leaf == tensor.leaf and t.owner != tensor.owner and t.owner.rpartition(".")[0] == parent)
-    return KV if any(roles(owner.rpartition(".")[2]) == {"q"} for owner in beside) else family
+    for other in mine:
+        if other.leaf != tensor.leaf or other.owner == tensor.owner:
+            continue
+        beside, _, name = other.owner.rpartition(".")
+        if beside == parent and roles(name) == {"q"}:
+            return KV
+    return family
 
 
 def _separate(role: str, family: tuple[str, ...], other: Sequence[Tensor]) -> bool:

@@ -153,11 +153,19 @@ def _guess(plan: Plan, choices: Iterable[Choice], search: _Search) -> Plan | Non
 def _nearest(plan: Plan, search: _Search) -> Plan | None:
     """The plan's likely option under which the outputs are clearly nearer."""
     first = search.error(plan)
-    chosen = [plan.choose(option) for choice in plan.alternatives if choice.likely for option in choice.options]
-    told = [(error, number) for number, each in enumerate(chosen) if (error := search.error(each)) is not None]
-    if first is None or not told or min(told)[0] >= first * BETTER:
+    likely = [option for choice in plan.alternatives if choice.likely for option in choice.options]
+    chosen = [plan.choose(option) for option in likely]
+    told = []
+    for number, each in enumerate(chosen):
+        error = search.error(each)
+        if error is not None:
+            told.append((error, number))
+    if first is None or not told:
         return None
-    nearest = chosen[min(told)[1]]
+    error, number = min(told)
+    if error >= first * BETTER:
+        return None
+    nearest = chosen[number]
     nearest.moves = [replace(m, how="calls") if m.how == "proof" else m for m in nearest.moves]
     return nearest
 
@@ -230,23 +238,43 @@ def _descend(proof: Proof, search: _Search) -> None:
 def _doubt(proof: Proof, search: _Search) -> None:
     """Make every open choice otherwise, and note what comes out as right as well."""
     found: list[tuple[Option, set[Slot]]] = []
-    for choice in (c for c in proof.plan.alternatives if not c.decided):
-        for number, option in enumerate(choice.options):
-            other = proof.plan.choose(option)
-            changed = _changed(proof.plan, other)
-            error = search.error(other) if changed else math.inf
-            if error is None:
-                proof.untested.append(choice.note + (f" ({number} of {len(choice.options)} tried)" if number else ""))
-                break
-            if error <= ALLOWED:
-                found.append((option, changed))
+    for choice in proof.plan.alternatives:
+        if not choice.decided:
+            found += _as_right(choice, proof, search)
     for options, slots in _joined(found):
-        moves = [m for m in proof.plan.moves if m.slot in slots and m.how != "shared"]
-        ours = dict.fromkeys(m.reference.name for m in moves if m.reference is not None)
-        theirs = dict.fromkeys(m.candidate.name for m in moves if m.candidate is not None)
+        ours: dict[str, None] = {}
+        theirs: dict[str, None] = {}
+        for move in proof.plan.carrying:
+            if move.slot not in slots:
+                continue
+            if move.reference is not None:
+                ours[move.reference.name] = None
+            if move.candidate is not None:
+                theirs[move.candidate.name] = None
         seen = any(_seen(proof.plan, option, search) for option in options)
         laid_out = any(option.routes for option in options)
         proof.ambiguous.append(Alike(list(theirs), list(ours), seen, laid_out))
+
+
+def _as_right(choice: Choice, proof: Proof, search: _Search) -> list[tuple[Option, set[Slot]]]:
+    """The options of a choice with equal outputs, each with what it fills otherwise.
+
+    Where the time is up before all of them were tried, the proof says so.
+    """
+    found = []
+    for number, option in enumerate(choice.options):
+        other = proof.plan.choose(option)
+        changed = _changed(proof.plan, other)
+        if not changed:
+            continue
+        error = search.error(other)
+        if error is None:
+            tried = f" ({number} of {len(choice.options)} tried)" if number else ""
+            proof.untested.append(choice.note + tried)
+            break
+        if error <= ALLOWED:
+            found.append((option, changed))
+    return found
 
 
 def _seen(plan: Plan, option: Option, search: _Search) -> bool:
@@ -255,7 +283,9 @@ def _seen(plan: Plan, option: Option, search: _Search) -> bool:
 
     order = {slot: number for number, slot in enumerate(option.takes)}
     takes = {slot: origin for slot, origin in option.takes.items() if order[slot] < order.get(origin, -1)}
-    error = search.error(plan.choose(Option("", takes))) if takes else None
+    if not takes:
+        return False
+    error = search.error(plan.choose(Option("", takes)))
     return error is not None and error > ALLOWED
 
 
@@ -263,9 +293,16 @@ def _joined(found: Iterable[tuple[Option, set[Slot]]]) -> list[tuple[list[Option
     """Options that share slots, together."""
     groups: list[tuple[list[Option], set[Slot]]] = []
     for option, slots in found:
-        met = [g for g in groups if g[1] & slots]
-        groups = [g for g in groups if not g[1] & slots]
-        groups.append(([o for g in met for o in g[0]] + [option], set().union(slots, *(g[1] for g in met))))
+        options: list[Option] = []
+        together = set(slots)
+        apart = []
+        for group in groups:
+            if group[1] & slots:
+                options += group[0]
+                together |= group[1]
+            else:
+                apart.append(group)
+        groups = [*apart, ([*options, option], together)]
     return groups
 
 

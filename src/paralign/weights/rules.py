@@ -213,12 +213,15 @@ def to_toml(rules: Rules) -> str:
         for r in rules.routes
     ]
     blocks += [("drop", {"side": d.side, "name": d.name}) for d in rules.drops]
-    texts = [f"others = {_quoted(rules.others)}"] if rules.others else []
-    texts += [
-        "\n".join([f"[[{kind}]]", *(f"{key} = {_written(value)}" for key, value in entry.items() if value is not None)])
-        for kind, entry in blocks
-    ]
-    return "\n\n".join(texts) + ("\n" if texts else "")
+    texts = []
+    if rules.others:
+        texts.append(f"others = {_quoted(rules.others)}")
+    for kind, entry in blocks:
+        lines = [f"{key} = {_written(value)}" for key, value in entry.items() if value is not None]
+        texts.append("\n".join([f"[[{kind}]]", *lines]))
+    if not texts:
+        return ""
+    return "\n\n".join(texts) + "\n"
 
 
 def _written(value: str | tuple[int, ...]) -> str:

@@ -30,19 +30,23 @@ def taken_apart(mine: Sequence[Tensor], others: Sequence[Tensor], free: set[Tens
         others: those of the other side.
         free: tensors of both sides that have no twin yet.
     """
-    layers: dict[Hashable, list[Tensor]] = defaultdict(list)
-    for tensor in others:
-        if tensor in free and not tensor.part:
-            layers[tensor.kind, tensor.leaf, tensor.shape].append(tensor)
     own = [t for t in mine if t in free]
+    their = [t for t in others if t in free]
+    layers: dict[Hashable, list[Tensor]] = defaultdict(list)
+    for tensor in their:
+        if not tensor.part:
+            layers[tensor.kind, tensor.leaf, tensor.shape].append(tensor)
     stacks = Counter(t.shape for t in own if _may_be(t))
-    there, here = {bare(t.shape) for t in others if t in free}, {bare(t.shape) for t in own}
+    here, there = {bare(t.shape) for t in own}, {bare(t.shape) for t in their}
     likes: dict[Tensor, Tensor] = {}
     for tensor in own:
-        if _may_be(tensor) and bare(tensor.shape) not in there:
-            count = tensor.shape[0] * stacks[tensor.shape]
-            fitting = [g[0] for g in layers.values() if len(g) == count and bare(g[0].shape) not in here and _way(tensor, g[0]) is not None]
-            likes.update({tensor: fitting[0]} if len(fitting) == 1 else {})
+        if not _may_be(tensor) or bare(tensor.shape) in there:
+            continue
+        count = tensor.shape[0] * stacks[tensor.shape]
+        as_many = [group[0] for group in layers.values() if len(group) == count]
+        fitting = [t for t in as_many if bare(t.shape) not in here and _way(tensor, t) is not None]
+        if len(fitting) == 1:
+            likes[tensor] = fitting[0]
     return _in_turn(mine, likes)
 
 

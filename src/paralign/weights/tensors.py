@@ -145,12 +145,7 @@ def _cells(tensors: list[Tensor]) -> list[Tensor]:
     With ``proj_size`` that list of names runs out of step with the weights: ``weight_ih_l0_reverse`` is a projection there.
     """
     stacks = {t.owner: t.kind for t in tensors if t.kind in CELLS}
-    named: dict[str, tuple[str, str]] = {}
-    for tensor in tensors:
-        found = _CELL.fullmatch(tensor.owner)
-        owner = (found.group("owner") or "") if found else ""
-        if found and CELLS.get(stacks.get(owner, "")) == tensor.kind:
-            named[tensor.root] = owner, f"{tensor.leaf}_l{found.group('layer')}{'_reverse' if found.group('way') == '_bw' else ''}"
+    named = _named_by_cells(tensors, stacks)
     if not named:
         return tensors
     corrected = []
@@ -161,19 +156,33 @@ def _cells(tensors: list[Tensor]) -> list[Tensor]:
         owner, leaf = named[tensor.root]
         turned = leaf.startswith("weight_hr")
         axes = (1, 0) if turned else tuple(range(len(tensor.shape)))
-        alias = tensor.name != tensor.root
-        corrected.append(
-            replace(
-                tensor,
-                owner=tensor.owner if alias else owner,
-                kind=stacks[owner],
-                leaf=tensor.leaf if alias else leaf,
-                axes=axes,
-                shape=permuted(tensor.record.shape, inverse(axes)),
-                called=tensor.name if alias else joined(owner, leaf),
-            )
-        )
+        found = replace(tensor, kind=stacks[owner], axes=axes, shape=permuted(tensor.record.shape, inverse(axes)))
+        if tensor.name == tensor.root:
+            found = replace(found, owner=owner, leaf=leaf, called=joined(owner, leaf))
+        else:
+            found = replace(found, called=tensor.name)
+        corrected.append(found)
     return corrected
+
+
+def _named_by_cells(tensors: list[Tensor], stacks: dict[str, str]) -> dict[str, tuple[str, str]]:
+    """Root of a cell's weight -> the recurrent layer that has it, and its name there.
+
+    Args:
+        tensors: of one side.
+        stacks: recurrent layer -> its kind.
+    """
+    named: dict[str, tuple[str, str]] = {}
+    for tensor in tensors:
+        found = _CELL.fullmatch(tensor.owner)
+        if not found:
+            continue
+        owner = found.group("owner") or ""
+        if CELLS.get(stacks.get(owner, "")) != tensor.kind:
+            continue
+        way = "_reverse" if found.group("way") == "_bw" else ""
+        named[tensor.root] = owner, f"{tensor.leaf}_l{found.group('layer')}{way}"
+    return named
 
 
 def as_cell(tensor: Tensor) -> Tensor:
@@ -199,12 +208,13 @@ def _own_matrices(tensors: list[Tensor]) -> list[Tensor]:
 
     A bias has one element an output. Square matrices follow the others of the side, if those are all of one mind.
     """
-    biases = {t.owner: t.shape[0] for t in tensors if not t.kind and t.leaf == "bias" and len(t.shape) == 1}
+    own = [t for t in tensors if not t.kind]
+    biases = {t.owner: t.shape[0] for t in own if t.leaf == "bias" and len(t.shape) == 1}
     said: dict[str, tuple[int, int]] = {}
     square: list[str] = []
-    for tensor in tensors:
+    for tensor in own:
         outputs = biases.get(tensor.owner)
-        if tensor.kind or tensor.leaf != "weight" or len(tensor.shape) != MATRIX or outputs not in tensor.shape:
+        if tensor.leaf != "weight" or len(tensor.shape) != MATRIX or outputs not in tensor.shape:
             continue
         if tensor.shape[0] == tensor.shape[1]:
             square.append(tensor.owner)
@@ -288,9 +298,14 @@ def _flat_norm(reference: Tensor, candidate: Tensor) -> bool:
 def _reshaped(
     path: str | None, shape: tuple[int, ...], wanted: tuple[int, ...], *, patches: bool = False, flat: bool = False
 ) -> str | None:
-    kernels = [(n[0], math.prod(n[1:])) for n in (shape, wanted)] if patches else []
-    alike = bare(shape) == bare(wanted) or flat or (bool(kernels) and kernels[0] == kernels[1])
-    if shape == wanted or not alike:
+    """A path with a reshape at its end, where that leads to the wanted shape."""
+    if shape == wanted:
+        return path
+    alike = flat or bare(shape) == bare(wanted)
+    if patches and not alike:
+        kernel, other = ((n[0], math.prod(n[1:])) for n in (shape, wanted))
+        alike = kernel == other
+    if not alike:
         return path
     return compose(path, f"reshape({', '.join(map(str, wanted))})")
 
