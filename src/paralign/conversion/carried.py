@@ -55,8 +55,10 @@ class Carried:
 def opened(source: Path, within: str | None) -> Checkpoint:
     """The file; the optimizer in it where it holds a model beside."""
     found = open_checkpoint(source, within=within)
+    if within is not None:
+        return found
     inside = next((key for key in KEYS if key in found.ignored), None)
-    return found if within is not None or inside is None else open_checkpoint(source, within=inside)
+    return found if inside is None else open_checkpoint(source, within=inside)
 
 
 def carry(context: Context, checkpoint: Checkpoint, destination: Path, temporary: Path, progress: Callable[[str], None]) -> Carried:

@@ -68,7 +68,8 @@ class Conversion:
     @property
     def unchanged(self) -> int:
         """How many tensors keep their name and layout."""
-        return sum(1 for way in self.ways if way.source == way.destination and way.transform is None and way.into is None)
+        whole = [way for way in self.ways if way.transform is None and way.into is None]
+        return sum(way.source == way.destination for way in whole)
 
     def shapes_of(self, way: Way) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """A tensor's shapes in source and destination, there of the whole."""
@@ -77,16 +78,21 @@ class Conversion:
 
     def to_json(self) -> str:
         """Everything as JSON; an error that is not finite becomes text."""
+        error: float | str | None = self.error
+        if self.error is not None and not self.error < float("inf"):
+            error = "infinite"
+        tensors = []
+        for way in self.ways:
+            source_shape, destination_shape = self.shapes_of(way)
+            tensors.append({**way._asdict(), "source_shape": source_shape, "destination_shape": destination_shape})
         told: dict[str, Any] = {
             "source": str(self.source),
             "destination": str(self.destination),
             "verdict": self.verdict,
             "frameworks": dict(zip(("source", "destination"), self.frameworks, strict=True)),
-            "error": None if self.error is None else self.error if self.error < float("inf") else "infinite",
+            "error": error,
             "unplaced": [{"tensor": name, "why": why} for name, why in self.unplaced],
-            "tensors": [
-                {**way._asdict(), **dict(zip(("source_shape", "destination_shape"), self.shapes_of(way), strict=True))} for way in self.ways
-            ],
+            "tensors": tensors,
             "rules": [dict(zip(("reference", "candidate", "way", "count"), row, strict=True)) for row in self.rules.rows()],
             "files": [str(path) for path in self.files],
         }

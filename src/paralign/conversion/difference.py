@@ -57,7 +57,9 @@ class Row:
         """Whether nothing tells the two apart but distances up to a tolerance."""
         if self.distance is None or self.mismatched is None or self.dtypes[0] != self.dtypes[1]:
             return False
-        return self.mismatched == 0 or (self.distance <= tolerance and self.spreads[0].unfinite == self.spreads[1].unfinite)
+        if self.mismatched == 0:
+            return True
+        return self.distance <= tolerance and self.spreads[0].unfinite == self.spreads[1].unfinite
 
 
 @dataclass
@@ -145,9 +147,12 @@ def differ(
     """As :func:`diff_weights`, of checkpoints that are open."""
     here, there = plain.origin(reference), plain.origin(candidate)
     crossing = bool(here and there and here != there)
-    wanted = rules
-    if wanted is None:
-        wanted = plain.spelling(reference, here, there) if crossing else Rules()
+    if rules is not None:
+        wanted = rules
+    elif crossing:
+        wanted = plain.spelling(reference, here, there)
+    else:
+        wanted = Rules()
     followed = follow(wanted, reference.names)
     sources: dict[str, list[Way]] = {}
     for way in followed.ways:
@@ -183,10 +188,12 @@ def _row(item: Outgoing, ways: list[Way], candidate: Checkpoint, *, turning: boo
         "; ".join(dict.fromkeys(way.transform for way in ways if way.transform)),
         (spread(ours), spread(theirs)),
     )
-    if row.shapes[0] == row.shapes[1]:
+    shape, other = row.shapes
+    if shape == other:
         stats = measure(ours, theirs, shown=False)
         row.distance, row.mismatched = stats.rel_l2, stats.mismatched + stats.nan + stats.inf
-    if turning and len(row.shapes[0]) == plain.MATRIX and row.shapes[0] == row.shapes[1][::-1] and row.mismatched != 0:
+    transposes = len(shape) == plain.MATRIX and shape == other[::-1]
+    if turning and transposes and row.mismatched != 0:
         _turn(row, ours, theirs)
     return row
 
@@ -194,13 +201,13 @@ def _row(item: Outgoing, ways: list[Way], candidate: Checkpoint, *, turning: boo
 def _turn(row: Row, ours: Typed, theirs: Typed) -> None:
     """Hold a matrix against its transpose in the other framework, where that fits better."""
     stats = measure(Typed(ours.array.T, ours.dtype), theirs, shown=False)
-    if row.distance is None or stats.rel_l2 < CLEARLY * row.distance:
-        row.distance, row.mismatched = stats.rel_l2, stats.mismatched
-        row.way = compose(row.way or None, "transpose(1, 0)") or ""
-        row.note = "compared transposed: " + (
-            "the values say so" if row.shapes[0][0] == row.shapes[0][1] else "the shapes allow no other way"
-        )
-        row.shapes = row.shapes[1], row.shapes[1]
+    if row.distance is not None and not stats.rel_l2 < CLEARLY * row.distance:
+        return
+    row.distance, row.mismatched = stats.rel_l2, stats.mismatched
+    row.way = compose(row.way or None, "transpose(1, 0)") or ""
+    square = row.shapes[0][0] == row.shapes[0][1]
+    row.note = "compared transposed: " + ("the values say so" if square else "the shapes allow no other way")
+    row.shapes = row.shapes[1], row.shapes[1]
 
 
 def _notes(reference: Checkpoint, candidate: Checkpoint, found: Difference) -> list[str]:

@@ -108,9 +108,12 @@ def compare(context: Context, reference: Checkpoint, candidate: Checkpoint, agai
     third = None if again is None else _outputs(context, "reference", again, "again")
     found = Layers()
     known = {} if third is None else {(r.key, r.call, r.leaf): r for r in _records(third)}
-    points = points_of(_records(first), _records(second))
-    for one, other, _ in points:
-        if one is None or other is None or not all(is_floating(r.dtype) for r in (one, other)):
+    alone = 0
+    for one, other, _ in points_of(_records(first), _records(second)):
+        if one is None or other is None:
+            alone += 1
+            continue
+        if not is_floating(one.dtype) or not is_floating(other.dtype):
             continue
         ours, theirs = first.value(one), second.value(other)
         layer = Layer(_name(one), _name(other), one.op, (one.shape, other.shape), (spread(ours), spread(theirs)), *_likeness(ours, theirs))
@@ -120,8 +123,8 @@ def compare(context: Context, reference: Checkpoint, candidate: Checkpoint, agai
             layer.again, layer.again_spread = _likeness(ours, value), spread(value)
         found.samples = max(found.samples, one.shape[0] if one.shape else 0)
         found.rows.append(layer)
-    alone = sum(1 for one, other, _ in points if one is None or other is None)
-    found.notes += [f"{alone} outputs of modules have no counterpart: the sides are divided into modules otherwise"] if alone else []
+    if alone:
+        found.notes.append(f"{alone} outputs of modules have no counterpart: the sides are divided into modules otherwise")
     found.notes += _said(found, seconds=again is not None)
     return found
 
@@ -178,13 +181,22 @@ def _held(state: Capture, checkpoint: Checkpoint, side: str) -> list[tuple[Recor
 
 def _records(capture: Capture) -> list[Record]:
     """The outputs of modules, the model's included, in order of completion."""
-    found = [r for r in capture.records if "module" in r.attrs and r.role == "output" and r.location is not None]
-    return [r for r in found if Pass.of(r.run).precision == NATIVE]
+    found = []
+    for record in capture.records:
+        if "module" not in record.attrs or record.role != "output" or record.location is None:
+            continue
+        if Pass.of(record.run).precision == NATIVE:
+            found.append(record)
+    return found
 
 
 def _name(record: Record) -> str:
-    path = (record.key or "(the model)") + (f" {record.leaf}" if record.leaf else "")
-    return path + (f" call {record.call + 1}" if record.call else "")
+    name = record.key or "(the model)"
+    if record.leaf:
+        name += f" {record.leaf}"
+    if record.call:
+        name += f" call {record.call + 1}"
+    return name
 
 
 # -- likeness -----------------------------------------------------------------------------------------------------------------------------

@@ -105,7 +105,8 @@ def _side(context: Context, checkpoint: Checkpoint, states: dict[str, Capture], 
         )
     if origin in SIDES:
         return str(origin)
-    known = [side for side in SIDES if frameworks[side] == (origin or plain.origin(checkpoint))]
+    framework = origin or plain.origin(checkpoint)
+    known = [side for side in SIDES if frameworks[side] == framework]
     if len(known) == 1 and (origin or fitting[known[0]]):
         return known[0]
     return max(SIDES, key=lambda side: fitting[side])
@@ -135,12 +136,14 @@ def _without(rules: mapping.Rules | None, stray: Sequence[str], records: Sequenc
     known = [r.name for r in records]
 
     def outside(drop: mapping.Drop) -> bool:
+        if drop.side != "reference":
+            return False
         pattern = mapping.Rename(drop.name, "")
-        return (
-            drop.side == "reference"
-            and any(pattern.applied(name) is not None for name in stray)
-            and not any(pattern.applied(name) is not None for name in known)
-        )
+
+        def speaks_of(names: Sequence[str]) -> bool:
+            return any(pattern.applied(name) is not None for name in names)
+
+        return speaks_of(stray) and not speaks_of(known)
 
     return replace(rules, drops=tuple(drop for drop in rules.drops if not outside(drop)))
 
@@ -186,8 +189,11 @@ def _fellows(records: Sequence[Record]) -> dict[str, list[str]]:
 
 
 def _reason(move: mapping.Move) -> tuple[str, str]:
-    record = move.reference if move.reference is not None else move.candidate
-    where = "destination" if move.candidate is None else "source"
+    """The name of a tensor without a place, and why it has none."""
+    if move.candidate is None:
+        record, where = move.reference, "destination"
+    else:
+        record, where = move.reference or move.candidate, "source"
     return (record.name if record is not None else ""), move.note or f"no twin in the model of the {where}"
 
 
@@ -272,7 +278,14 @@ def _loaded(context: Context, checkpoint: Checkpoint, state: Capture, spelt: dic
 def _blind(outputs: Capture) -> bool:
     """Whether every output is constant, so that outputs agree whatever the weights are."""
     values = [outputs.array(r) for r in judging.final(outputs, name="output", run=NATIVE) if r.location is not None]
-    return not any(value.size == 1 or (value.size and bool(np.any(value != value.flat[0]))) for value in values)
+    return not any(_tells(value) for value in values)
+
+
+def _tells(value: Any) -> bool:
+    """Whether an output is a single number, or holds several numbers that differ."""
+    if value.size <= 1:
+        return bool(value.size == 1)
+    return bool(np.any(value != value.flat[0]))
 
 
 def _settle(found: Conversion, planned: mapping.Plan, spelt: dict[str, str], checkpoint: Checkpoint, order: Sequence[Record]) -> None:
@@ -281,9 +294,14 @@ def _settle(found: Conversion, planned: mapping.Plan, spelt: dict[str, str], che
     for move in _wanted(planned):
         moves.setdefault(move.slot[0], []).append(move)
     fellows = _fellows(order)
-    for record in (r for r in order if r.attrs.get("persistent") is not False):
+    for record in order:
+        if record.attrs.get("persistent") is False:
+            continue
         names = (record.name, *fellows[record.attrs.get("shared") or record.name])  # a tensor under two names is filled under both
-        for move in next((moves[name] for name in names if name in moves), []):
+        filled = next((name for name in names if name in moves), None)
+        if filled is None:
+            continue
+        for move in moves[filled]:
             if move.reference is not None and move.reference.name in spelt:
                 shape = tuple(record.shape) if move.into is not None else None
                 found.ways.append(mapping.Way(spelt[move.reference.name], record.name, move.transform, move.into, shape))

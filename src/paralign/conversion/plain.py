@@ -71,7 +71,9 @@ def opened(path: str | Path, within: str | None, strip: str | None) -> Checkpoin
         As :func:`paralign.formats.open_checkpoint`.
     """
     checkpoint = open_checkpoint(path, within=within, strip=strip)
-    wrapper = WRAPPERS.match(checkpoint.prefix or "") if strip is None else None
+    if strip is not None:
+        return checkpoint
+    wrapper = WRAPPERS.match(checkpoint.prefix or "")
     return checkpoint if wrapper is None else open_checkpoint(path, within=within, strip=wrapper.group())
 
 
@@ -141,19 +143,29 @@ def carry(
     if dry_run:
         check(found.destination, outgoing(checkpoint, ways)[0])
         return
-    kind = {framework: text for text, framework in SAID.items()}.get(found.frameworks[1])
-    kept = {key: text for key, text in checkpoint.metadata.items() if key != "format" and text not in checkpoint.entries}
     done = convert(
         checkpoint,
         found.destination,
         moves=ways,
         overwrite=overwrite,
         max_shard_bytes=max_shard_bytes,
-        metadata={**kept, "format": kind} if kind else None if found.verdict == KEPT else kept,
+        metadata=_metadata(found, checkpoint),
         progress=progress,
     )
     found.files, found.bytes, found.seconds = done.files, done.bytes, done.seconds
     found.notes += done.notes
+
+
+def _metadata(found: Conversion, checkpoint: Checkpoint) -> dict[str, str] | None:
+    """The file's own texts, with the name of the framework that reads the destination.
+
+    None, which leaves them as they are, where nothing was converted and no framework is known.
+    """
+    kept = {key: text for key, text in checkpoint.metadata.items() if key != "format" and text not in checkpoint.entries}
+    kind = {framework: text for text, framework in SAID.items()}.get(found.frameworks[1])
+    if kind:
+        return {**kept, "format": kind}
+    return None if found.verdict == KEPT else kept
 
 
 def spelling(checkpoint: Checkpoint, here: str, there: str) -> Rules:
@@ -172,7 +184,10 @@ def spelling(checkpoint: Checkpoint, here: str, there: str) -> Rules:
 def _counted(rules: Rules, ways: list[Way]) -> Rules:
     """The user's rules with the number of tensors that each speaks of."""
     names = list(dict.fromkeys(way.source for way in ways))
-    routes = [replace(r, count=sum(Rename(r.reference, r.candidate).applied(name) is not None for name in names)) for r in rules.routes]
+    routes = []
+    for route in rules.routes:
+        pattern = Rename(route.reference, route.candidate)
+        routes.append(replace(route, count=sum(pattern.applied(name) is not None for name in names)))
     renames = [replace(r, count=sum(renamed(r, name) is not None for name in names)) for r in rules.renames]
     return replace(rules, routes=tuple(routes), renames=tuple(renames))
 

@@ -105,7 +105,10 @@ def groups(tensors: Sequence[tuple[str, int, tuple[Spread, Spread]]]) -> list[Gr
         if min(s.size for s in spreads) > 0 and min(s.std for s in spreads) > 0:
             kind = name.rpartition(".")[2], rank > 1
             found.setdefault(re.sub(r"\d+", "{}", name), _Members(kind)).spreads.append(spreads)
-    results = [_group(name, members, [m for other, m in found.items() if other != name]) for name, members in found.items()]
+    results = []
+    for name, members in found.items():
+        others = [m for other, m in found.items() if other != name]
+        results.append(_group(name, members, others))
     return sorted(results, key=lambda g: (not g.smaller, -abs(math.log(g.factor / g.usual))))
 
 

@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from paralign.model.records import Record
 
 
+def dict_or_none(value: Any) -> Optional[Dict[str, Any]]:
+    """A dataclass as a dict; None for None."""
+    return asdict(value) if value else None
+
+
 def pair_to_dict(pair: Pair) -> Dict[str, Any]:
     """A pair, with a short form of its two records."""
     return {
@@ -26,8 +31,8 @@ def pair_to_dict(pair: Pair) -> Dict[str, Any]:
         "noise": pair.noise.value if pair.noise else None,
         "noise_from": pair.noise.how if pair.noise else None,
         "ratio": pair.ratio,
-        "granted": asdict(pair.granted) if pair.granted else None,
-        "stats": asdict(pair.stats) if pair.stats else None,
+        "granted": dict_or_none(pair.granted),
+        "stats": dict_or_none(pair.stats),
         "notes": pair.notes,
     }
 
@@ -51,8 +56,8 @@ def divergence_to_dict(divergence: Divergence) -> Dict[str, Any]:
     if not notes and divergence.pair is not None:
         notes = divergence.pair.notes
     return {
-        "reference": asdict(divergence.reference) if divergence.reference else None,
-        "candidate": asdict(divergence.candidate) if divergence.candidate else None,
+        "reference": dict_or_none(divergence.reference),
+        "candidate": dict_or_none(divergence.candidate),
         "pair": divergence.pair.key if divergence.pair else None,
         "inputs_agree": divergence.inputs_agree,
         "last_agreeing": divergence.last_agreeing,
@@ -67,7 +72,7 @@ def divergence_to_dict(divergence: Divergence) -> Dict[str, Any]:
         "repeats": divergence.repeats,
         "relation": divergence.relation,
         "region": divergence.region,
-        "value": plain(asdict(divergence.value)) if divergence.value else None,
+        "value": plain(dict_or_none(divergence.value)),
         "chain": divergence.chain,
         "notes": notes,
     }

@@ -64,7 +64,9 @@ class SourceLine:
         ('C:/net.py:12', None, None)
         """
         file, _, number = (text or "").rpartition(":")
-        return cls(file, int(number)) if file and number.isascii() and number.isdecimal() else None
+        if not file or not number.isascii() or not number.isdecimal():
+            return None
+        return cls(file, int(number))
 
     def at(self, line: int) -> "SourceLine":
         """Another line of the same file."""

@@ -122,18 +122,13 @@ def _badness(pair: Pair) -> Tuple[int, float]:
 
 
 def _stage_to_dict(stage: StageResult) -> Dict[str, Any]:
-    worst = stage.worst
-    noise = worst.noise if worst else None
     return {
         "name": stage.name,
         "verdict": stage.verdict,
         "follows": stage.follows,
         "method": stage.method,
         "coverage": [asdict(c) for c in stage.coverage],
-        "error": worst.error if worst else None,
-        "noise": noise.value if noise else None,
-        "ratio": worst.ratio if worst else None,
-        "worst": worst.key if worst else None,
+        **_worst_to_dict(stage.worst),
         "pairs": [pair_to_dict(p) for p in stage.pairs],
         "divergence": divergence_to_dict(stage.divergence) if stage.divergence else None,
         "divergences": [divergence_to_dict(d) for d in stage.divergences],
@@ -145,6 +140,14 @@ def _stage_to_dict(stage: StageResult) -> Dict[str, Any]:
         "peak_bytes": stage.peak_bytes,
         "tables": [asdict(t) for t in stage.tables],
     }
+
+
+def _worst_to_dict(worst: Optional[Pair]) -> Dict[str, Any]:
+    """The figures of a stage's worst pair; None for each where it has no pair."""
+    if worst is None:
+        return dict.fromkeys(("error", "noise", "ratio", "worst"))
+    noise = worst.noise.value if worst.noise else None
+    return {"error": worst.error, "noise": noise, "ratio": worst.ratio, "worst": worst.key}
 
 
 @dataclass(repr=False)
