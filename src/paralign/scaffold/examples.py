@@ -20,6 +20,9 @@ _KEEPS = frozenset({"to", "cuda", "cpu", "eval", "train", "half", "float", "doub
 #: functions that take a model, and then an example of its input
 _SHOWS = frozenset({"export", "trace", "profile", "summary", "get_model_complexity_info", "FlopCountAnalysis", "make_dot"})
 
+#: keywords of theirs that take the example
+_SHOWN = frozenset({"input_size", "inputs", "args", "example_inputs", "input_data"})
+
 #: names of types and of the methods that convert to them
 _TYPES = {"long": "int64", "int64": "int64", "int": "int32", "int32": "int32", "double": "float64", "float64": "float64", "bool": "bool"}
 
@@ -93,27 +96,37 @@ class _Reader:
             if label is not None:
                 yield made, (label,), True
             return
-        tensors = [self.tensor(each, call.lineno) for each in call.args]
-        named = [(each.arg, self.tensor(each.value, call.lineno)) for each in call.keywords]
-        known = [each for each in tensors if each is not None]
-        known += [Tensor(t.shape, t.dtype, t.high, name or "") for name, t in named if t is not None]
-        if known and len(known) == len(tensors) + len(named):
+        known = self._all_tensors(call)
+        if known:
             yield made, tuple(known), False
+
+    def _all_tensors(self, call: ast.Call) -> list[Tensor] | None:
+        """What a call is given, with the names of keywords; None where something is no known tensor."""
+        found = []
+        for each in call.args:
+            tensor = self.tensor(each, call.lineno)
+            if tensor is None:
+                return None
+            found.append(tensor)
+        for keyword in call.keywords:
+            tensor = self.tensor(keyword.value, call.lineno)
+            if tensor is None:
+                return None
+            found.append(Tensor(tensor.shape, tensor.dtype, tensor.high, keyword.arg or ""))
+        return found
 
     def _shown(self, call: ast.Call) -> Iterator[tuple[str, tuple[Tensor, ...], bool]]:
         """The example that a tool is given beside a model."""
         made = self._class(call.args[0], call.lineno)
-        given = [
-            *call.args[1:2],
-            *(k.value for k in call.keywords if k.arg in ("input_size", "inputs", "args", "example_inputs", "input_data")),
-        ]
+        given = [*call.args[1:2], *(k.value for k in call.keywords if k.arg in _SHOWN)]
         if made is None or not given:
             return
-        lengths = self._shape([given[0]], call.lineno)
+        example = given[0]
+        lengths = self._shape([example], call.lineno)
         if lengths is not None:  # without the batch, as torchsummary has it
             yield made, (Tensor((2, *lengths) if len(lengths) == 3 else lengths),), False  # noqa: PLR2004 - channels, height, width
             return
-        parts = given[0].elts if isinstance(given[0], (ast.Tuple, ast.List)) else [given[0]]
+        parts = example.elts if isinstance(example, (ast.Tuple, ast.List)) else [example]
         tensors = [self.tensor(each, call.lineno) for each in parts]
         known = tuple(each for each in tensors if each is not None)
         if known and len(known) == len(tensors):
@@ -141,7 +154,9 @@ class _Reader:
     def _value(self, name: str, line: int) -> ast.expr | None:
         """What was assigned to a name last before a line."""
         before = [(at, value) for at, value in self._assigned.get(name, []) if at < line]
-        return max(before, key=lambda each: each[0])[1] if before else None
+        if not before:
+            return None
+        return max(before, key=lambda each: each[0])[1]
 
     def tensor(self, node: ast.expr, line: int) -> Tensor | None:
         """The tensor that an expression makes; None where that is not seen."""
@@ -167,7 +182,12 @@ class _Reader:
             return self._made_of_integers(call, keywords.get("size"), line, dtype or "int64")
         if name not in _MAKERS:
             return None
-        sizes = [keywords["size"]] if "size" in keywords else call.args[:1] if name == "full" else call.args
+        if "size" in keywords:
+            sizes = [keywords["size"]]
+        elif name == "full":
+            sizes = call.args[:1]
+        else:
+            sizes = call.args
         shape = self._shape(sizes, line)
         return None if shape is None else Tensor(shape, dtype or "float32")
 
@@ -184,14 +204,19 @@ class _Reader:
 
     def _shape(self, nodes: list[ast.expr], line: int) -> tuple[int, ...] | None:
         """A shape as one tuple, or as several numbers."""
-        if len(nodes) == 1 and isinstance(nodes[0], (ast.Tuple, ast.List)):
-            nodes = nodes[0].elts
-        elif len(nodes) == 1 and isinstance(nodes[0], ast.Name):
-            value = self._value(nodes[0].id, line)
-            nodes = value.elts if isinstance(value, (ast.Tuple, ast.List)) else nodes
-        lengths = [self._number(each, line) for each in nodes]
-        known = [each for each in lengths if each is not None and each > 0]
-        return tuple(known) if known and len(known) == len(lengths) else None
+        if len(nodes) == 1:
+            sizes: ast.expr | None = nodes[0]
+            if isinstance(sizes, ast.Name):
+                sizes = self._value(sizes.id, line)
+            if isinstance(sizes, (ast.Tuple, ast.List)):
+                nodes = sizes.elts
+        lengths = []
+        for each in nodes:
+            length = self._number(each, line)
+            if length is None or length <= 0:
+                return None
+            lengths.append(length)
+        return tuple(lengths) or None
 
     def _number(self, node: ast.expr, line: int, depth: int = 0) -> int | None:
         """A whole number that an expression is."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from paralign.scaffold.survey import Use, filled, is_literal
+from paralign.scaffold.survey import Use, filled, is_literal, unpacks
 
 if TYPE_CHECKING:
     from paralign.scaffold.examples import Example, Tensor
@@ -46,9 +46,10 @@ _OWN = ("self",)
 
 def is_whole(call: ast.Call, found: Survey) -> bool:
     """Whether all arguments of a call are literals, with the command line's defaults in place."""
+    if unpacks(call):
+        return False
     values = [*call.args, *(each.value for each in call.keywords)]
-    starred = any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords)
-    return not starred and all(is_literal(filled(each, found.options)) for each in values)
+    return all(is_literal(filled(each, found.options)) for each in values)
 
 
 def whole(call: ast.Call, model: Definition, found: Survey) -> str:
@@ -64,7 +65,7 @@ def inputs(found: Survey, model: Definition) -> str:
     example = _example(found, model)
     if example is not None:
         return _known(example, called, parameters)
-    needed = [each for each in parameters if each.default is None and not each.name.startswith("*")] or parameters[:1]
+    needed = [each for each in parameters if each.is_needed] or parameters[:1]
     head = f"# CHECK: {called}.\n# No call of it with a tensor of known shape was found: fill in the shape and type of each.\n"
     if len(needed) > 1:
         return head + "".join(f'\n[[inputs]]                # {each.name}\n# shape = [2, …]\ndtype = "float32"\n' for each in needed)
@@ -81,8 +82,10 @@ def told(found: Survey, model: Definition) -> str:
 
 
 def _parameters(model: Definition) -> list[Parameter]:
-    method = next((each for each in model.methods if each.name == "forward"), None)
-    return [] if method is None else [each for each in method.parameters if each.name not in _OWN]
+    forward = model.method("forward")
+    if forward is None:
+        return []
+    return [each for each in forward.parameters if each.name not in _OWN]
 
 
 def _example(found: Survey, model: Definition) -> Example | None:
@@ -111,7 +114,8 @@ def _known(example: Example, called: str, parameters: list[Parameter]) -> str:
     if all(each.name for each in tensors):
         return head + "\n".join(f"[inputs.{each.name}]\n{_table(each)}" for each in tensors)
     names = [each.name for each in parameters] + [""] * len(tensors)
-    return head + "\n".join(f"[[inputs]]                # {name}\n{_table(each)}" for name, each in zip(names, tensors, strict=False))
+    tables = [f"[[inputs]]                # {name}\n{_table(each)}" for name, each in zip(names, tensors, strict=False)]
+    return head + "\n".join(tables)
 
 
 def _table(tensor: Tensor) -> str:
@@ -129,10 +133,12 @@ def _table(tensor: Tensor) -> str:
 def labels(found: Survey, model: Definition, loss: Use | Definition | None) -> str:
     """The table of what a loss is given beside the outputs."""
     head = "[labels]                  # handed to loss(outputs, labels)\n"
-    last = "" if loss is None else (loss.name.rpartition(".")[2] if isinstance(loss, Use) else loss.name)
-    is_torchs = isinstance(loss, Use) and loss.name.startswith("torch.")
-    if is_torchs and last == "CTCLoss":
-        return _SEQUENCES.format(batch=_batch(found, model))
+    if isinstance(loss, Use):
+        last = loss.name.rpartition(".")[2]
+        if last == "CTCLoss" and loss.name.startswith("torch."):
+            return _SEQUENCES.format(batch=_batch(found, model))
+    else:
+        last = "" if loss is None else loss.name
     example = next((each for each in found.examples if each.loss), None)
     if example is not None:
         tensor = example.tensors[0]
@@ -164,12 +170,16 @@ def _classes(found: Survey, model: Definition) -> int | None:
     """The number of classes: of the call, a default, or the command line."""
     known = {each.name: each.default for each in model.parameters if each.default is not None}
     call = _first_call(found, model)
-    for each in [] if call is None else call.keywords:
-        if each.arg is not None:
-            known[each.arg] = ast.unparse(filled(each.value, found.options))
+    if call is not None:
+        for each in call.keywords:
+            if each.arg is not None:
+                known[each.arg] = ast.unparse(filled(each.value, found.options))
     texts = [known[name] for name in _CLASSES if name in known]
     texts += [ast.unparse(found.options[name]) for name in _CLASSES if name in found.options]
-    return next((int(text) for text in texts if text.isdigit() and int(text) > 0), None)
+    for text in texts:
+        if text.isdigit() and int(text) > 0:
+            return int(text)
+    return None
 
 
 def _first_call(found: Survey, model: Definition) -> ast.Call | None:

@@ -12,7 +12,7 @@ from paralign.catalogue.naming import paddle_name
 from paralign.catalogue.parameters import stored
 from paralign.errors import UsageError, quoted, unwritten
 from paralign.scaffold import input_tables
-from paralign.scaffold.survey import GIVEN, Kind, Use
+from paralign.scaffold.survey import GIVEN, Kind, Use, unpacks
 
 if TYPE_CHECKING:
     import ast
@@ -83,11 +83,12 @@ def choose(found: Survey, model: str = "") -> Chosen:
         raise UsageError(
             f"there is no model class {quoted(model)}", where=str(found.root), hint="classes: " + ", ".join(m.name for m in models[:MOST])
         )
-    losses = found.used(Kind.LOSS)
-    own = found.classes(Kind.LOSS)
+    loss: Use | Definition | None = _first(found.used(Kind.LOSS))
+    if loss is None:
+        loss = next(iter(found.classes(Kind.LOSS)), None)
     return Chosen(
         named[0] if named else models[0],
-        next((each for each in losses if each.literal), losses[0] if losses else (own[0] if own else None)),
+        loss,
         _first(found.used(Kind.OPTIMIZER)),
         _first(found.used(Kind.SCHEDULER)),
     )
@@ -95,7 +96,8 @@ def choose(found: Survey, model: str = "") -> Chosen:
 
 def _first(uses: list[Use]) -> Use | None:
     """The first use that can be written down as it stands, else the first."""
-    return next((each for each in uses if each.literal), uses[0] if uses else None)
+    literal = [each for each in uses if each.literal]
+    return next(iter(literal or uses), None)
 
 
 def write(directory: Path, found: Survey, model: str = "") -> list[Path]:
@@ -182,9 +184,12 @@ def _reference(found: Survey, chosen: Chosen) -> str:
         "import torch\nfrom torch import nn, optim\nfrom torch.nn import functional as F\n",
         _build_model(found, chosen.model, "the reference's weights: load a checkpoint here if there is one"),
     ]
-    parts += [_filled("loss(outputs, labels)", chosen.loss, found)] if chosen.loss is not None else []
-    parts += [_filled("build_optimizer(model)", chosen.optimizer, found)] if chosen.optimizer is not None else []
-    parts += [_filled("build_scheduler(optimizer)", chosen.scheduler, found)] if chosen.scheduler is not None else []
+    if chosen.loss is not None:
+        parts.append(_filled("loss(outputs, labels)", chosen.loss, found))
+    if chosen.optimizer is not None:
+        parts.append(_filled("build_optimizer(model)", chosen.optimizer, found))
+    if chosen.scheduler is not None:
+        parts.append(_filled("build_scheduler(optimizer)", chosen.scheduler, found))
     return "\n\n".join([*parts, _commented(found, "")])
 
 
@@ -212,8 +217,11 @@ def _build_model(found: Survey, model: Definition, what: str) -> str:
 
 def _calls_of(file: File, model: Definition) -> list[ast.Call]:
     """How a file builds a model, outside of its class."""
-    inside = range(model.place.line, model.end + 1) if file.path == model.place.path else range(0)
-    return [call for call, name in file.calls if name.rpartition(".")[2] == model.name and call.lineno not in inside]
+    found = [call for call, name in file.calls if name.rpartition(".")[2] == model.name]
+    if file.path != model.place.path:
+        return found
+    inside = range(model.place.line, model.end + 1)
+    return [call for call in found if call.lineno not in inside]
 
 
 def _import(path: Path, name: str) -> str:
@@ -252,7 +260,7 @@ def _call(use: Use) -> str:
     """The call with what the side's function is given in the place of what the program had."""
     import ast
 
-    call = next(node for node in ast.walk(ast.parse(use.text, mode="eval")) if isinstance(node, ast.Call))
+    call = _first_call_in(use.text)
     own = ast.parse(use.name, mode="eval").body
     keywords = [each for each in call.keywords if each.arg not in GIVEN]
     if use.kind is Kind.LOSS:
@@ -260,8 +268,16 @@ def _call(use: Use) -> str:
             return ast.unparse(ast.Call(own, [ast.Name("outputs"), ast.Name("labels"), *call.args[2:]], keywords))
         return f"{ast.unparse(ast.Call(own, call.args, keywords))}({_ASKED.get(use.name, _BOTH).arguments})"
     first = "model.parameters()" if use.kind is Kind.OPTIMIZER else "optimizer"
-    given = call.args if any(each.arg in ("params", "optimizer") for each in call.keywords) else call.args[1:]
+    named = any(each.arg in ("params", "optimizer") for each in call.keywords)
+    given = call.args if named else call.args[1:]
     return ast.unparse(ast.Call(own, [ast.parse(first, mode="eval").body, *given], keywords))
+
+
+def _first_call_in(text: str) -> ast.Call:
+    """The outermost call of an expression that holds one."""
+    import ast
+
+    return next(node for node in ast.walk(ast.parse(text, mode="eval")) if isinstance(node, ast.Call))
 
 
 def _candidate(found: Survey, chosen: Chosen) -> str:
@@ -296,10 +312,15 @@ def _has_momentum(text: str) -> bool:
     """Whether a call of SGD gives a momentum other than 0, or settings that may hold one."""
     import ast
 
-    call = next(node for node in ast.walk(ast.parse(text, mode="eval")) if isinstance(node, ast.Call))
-    unpacked = any(each.arg is None for each in call.keywords) or any(isinstance(each, ast.Starred) for each in call.args)
-    given = next((each.value for each in call.keywords if each.arg == "momentum"), call.args[2] if len(call.args) > 2 else None)  # noqa: PLR2004 - SGD(params, lr, momentum)
-    return unpacked or (given is not None and not (isinstance(given, ast.Constant) and not given.value))
+    call = _first_call_in(text)
+    if unpacks(call):
+        return True
+    given = {each.arg: each.value for each in call.keywords}.get("momentum")
+    if given is None and len(call.args) > 2:  # noqa: PLR2004 - SGD(params, lr, momentum)
+        given = call.args[2]
+    if given is None:
+        return False
+    return not isinstance(given, ast.Constant) or bool(given.value)
 
 
 def _commented(found: Survey, prefix: str) -> str:
@@ -311,10 +332,11 @@ def _commented(found: Survey, prefix: str) -> str:
     listed = "".join(
         f"# {each.name}({', '.join(map(_comment, map(str, each.parameters)))})  {prefix}{each.place}\n" for each in sets[:MOST]
     )
-    chosen = sets[0] if sets else None
-    built = f"{chosen.name}(…)" if chosen is not None else "…"
-    source = _import(chosen.place.path, chosen.name).strip() if chosen is not None else ""
-    imported = f"#     {source}\n" if source else ""
+    built, imported = "…", ""
+    if sets:
+        built = f"{sets[0].name}(…)"
+        source = _import(sets[0].place.path, sets[0].name).strip()
+        imported = f"#     {source}\n" if source else ""
     return f"""\
 # Stages without their functions are skipped and reported as not tested. Fill in and uncomment:
 {listed}#

@@ -50,6 +50,11 @@ class Parameter:
     name: str
     default: str | None = None
 
+    @property
+    def is_needed(self) -> bool:
+        """Whether a call must give it: it has no default, and is no ``*args``."""
+        return self.default is None and not self.name.startswith("*")
+
     def __str__(self) -> str:
         return self.name if self.default is None else f"{self.name}={self.default}"
 
@@ -77,16 +82,20 @@ class Definition:
     end: int = 0
     kind: Kind | None = None
 
+    def method(self, name: str) -> Method | None:
+        """The method of this name that the class itself defines."""
+        return next((each for each in self.methods if each.name == name), None)
+
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """What the class is called with, ``self`` left out."""
-        found = next((method for method in self.methods if method.name == "__init__"), None)
+        found = self.method("__init__")
         return found.parameters[1:] if found is not None else ()
 
     @property
     def required(self) -> list[str]:
         """Parameters without a default; such as ``*args`` are none."""
-        return [p.name for p in self.parameters if p.default is None and not p.name.startswith("*")]
+        return [p.name for p in self.parameters if p.is_needed]
 
 
 @dataclass(frozen=True)
@@ -150,10 +159,14 @@ class Survey:
     @property
     def models(self) -> list[Definition]:
         """Model classes, whole models before their parts, built ones first."""
-        built = [(file, each) for file in self.files for each in [*file.factories, *file.classes] if each.kind is Kind.MODEL]
-        found = [each for _, each in built]
-        parts = {name for file, each in built for name in self._inner(file, each)}
-        programs = {name for file in self.files for name in file.called if name not in {each.name for each in file.classes}}
+        found: list[Definition] = []
+        parts: set[str] = set()
+        programs: set[str] = set()
+        for file in self.files:
+            models = [each for each in [*file.factories, *file.classes] if each.kind is Kind.MODEL]
+            found += models
+            parts.update(name for each in models for name in self._inner(file, each))
+            programs.update(set(file.called) - {each.name for each in file.classes})
         return sorted(found, key=lambda each: (each.name in parts, each.name not in programs))
 
     @staticmethod
@@ -317,19 +330,30 @@ def _assign_kinds(found: Survey) -> None:
 
     def kind_of(definition: Definition, seen: frozenset[str]) -> Kind | None:
         for base in definition.bases:
-            known = _ROOTS.get(base) or (Kind.DATASET if base.startswith("torchvision.datasets.") else None)
+            known = _kind_of_base(base)
             other = by_name.get(base.rpartition(".")[2])
-            if known is None and base.startswith("torch.nn."):
-                known = Kind.LOSS if base.endswith(_LOSSES) else Kind.MODEL
             if known is None and other is not None and other.name not in seen:
                 known = kind_of(other, seen | {other.name})
+            if known is Kind.MODEL and definition.name.endswith(_LOSSES):
+                return Kind.LOSS
             if known is not None:
-                return Kind.LOSS if known is Kind.MODEL and definition.name.endswith(_LOSSES) else known
+                return known
         return None
 
     for file in found.files:
         file.classes = [replace(each, kind=kind_of(each, frozenset({each.name}))) for each in file.classes]
         file.classes.sort(key=lambda each: each.place.line)
+
+
+def _kind_of_base(base: str) -> Kind | None:
+    """The kind of a class of PyTorch or torchvision; None for any other class."""
+    if base in _ROOTS:
+        return _ROOTS[base]
+    if base.startswith("torchvision.datasets."):
+        return Kind.DATASET
+    if base.startswith("torch.nn."):
+        return Kind.LOSS if base.endswith(_LOSSES) else Kind.MODEL
+    return None
 
 
 # -- calls ---------------------------------------------------------------------------------------------------------------------
@@ -366,13 +390,23 @@ def _use(file: File, call: ast.Call, name: str, defaults: dict[str, ast.expr]) -
     arguments = [filled(each, defaults) for each in call.args]
     keywords = [ast.keyword(each.arg, filled(each.value, defaults)) for each in call.keywords]
     own_call = ast.Call(call.func, arguments, keywords)
-    given = 1 if kind in (Kind.OPTIMIZER, Kind.SCHEDULER) else 2 if name.startswith("torch.nn.functional.") else 0
+    given = 0  # arguments that the side's function puts in: the parameters, the optimizer, or outputs and labels
+    if kind in (Kind.OPTIMIZER, Kind.SCHEDULER):
+        given = 1
+    elif name.startswith("torch.nn.functional."):
+        given = 2
     own = [*arguments[given:], *(each.value for each in keywords if each.arg not in GIVEN)]
-    unpacked = any(each.arg is None for each in keywords) or any(isinstance(each, ast.Starred) for each in arguments)
-    literal = not unpacked and all(is_literal(each) for each in own)
+    literal = not unpacks(own_call) and all(is_literal(each) for each in own)
     if kind is Kind.OPTIMIZER:
         literal = literal and _is_whole(own_call)
     yield Use(kind, name, Place(file.path, call.lineno), ast.unparse(own_call), literal)
+
+
+def unpacks(call: ast.Call) -> bool:
+    """Whether a call is given ``*args`` or ``**kwargs``, whose values it does not show."""
+    if any(each.arg is None for each in call.keywords):
+        return True
+    return any(isinstance(each, ast.Starred) for each in call.args)
 
 
 def _is_whole(call: ast.Call) -> bool:
@@ -412,14 +446,19 @@ def _command_line(trees: Iterator[ast.Module]) -> dict[str, ast.expr]:
     found: dict[str, list[ast.expr]] = {}
     for tree in trees:
         for node in ast.walk(tree):
-            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_argument"):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "add_argument":
                 continue
-            names = [a.value.lstrip("-").replace("-", "_") for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
             given = {k.arg: k.value for k in node.keywords}
-            dest = given.get("dest")
-            if isinstance(dest, ast.Constant) and isinstance(dest.value, str):
-                names = [dest.value]
+            names = _option_names(node, given.get("dest"))
             default = given.get("default")
             if names and default is not None and is_literal(default):
                 found.setdefault(max(names, key=len), []).append(default)
     return {name: each[0] for name, each in found.items() if len({ast.dump(one) for one in each}) == 1}
+
+
+def _option_names(call: ast.Call, dest: ast.expr | None) -> list[str]:
+    """The names under which a call of ``add_argument`` may store its option."""
+    if isinstance(dest, ast.Constant) and isinstance(dest.value, str):
+        return [dest.value]
+    texts = [each.value for each in call.args if isinstance(each, ast.Constant)]
+    return [text.lstrip("-").replace("-", "_") for text in texts if isinstance(text, str)]
