@@ -128,8 +128,14 @@ def _well_formed(figures: dict[str, Any]) -> bool:
     operations, stages = figures.get("operations") or {}, figures.get("stages") or {}
     if not isinstance(operations, dict) or not isinstance(stages, dict):
         return False
-    sides = [operations.get(side) for side in ("reference", "candidate")] if operations else []
-    return all(isinstance(side, list) and all(isinstance(row, list) and len(row) == COLUMNS for row in side) for side in sides)
+    return not operations or all(_is_table(operations.get(side)) for side in ("reference", "candidate"))
+
+
+def _is_table(rows: Any) -> bool:
+    """Whether rows are lists of as many entries as the page reads."""
+    if not isinstance(rows, list):
+        return False
+    return all(isinstance(row, list) and len(row) == COLUMNS for row in rows)
 
 
 def _operations(folder: Path, prefix: str, since: str) -> dict[str, Any]:
@@ -170,13 +176,19 @@ def _starts(stage: StageResult, captures: Captures) -> list[dict[str, Any]]:
     """Both sides' drawn starting values of tensors, those whose laws differ first."""
     if "init" not in captures:
         return []
-    kept = [{record.name: record for record in capture.select(leaf="sample")} for capture in captures["init"]]
+    first, second = captures["init"]
+    kept, other_kept = ({record.name: record for record in capture.select(leaf="sample")} for capture in (first, second))
     found: list[dict[str, Any]] = []
     for pair in sorted(stage.pairs, key=lambda pair: pair.verdict != DIVERGED):
-        ends = [None if end is None else each.get(end.name) for end, each in zip((pair.reference, pair.candidate), kept, strict=True)]
-        if len(found) < TENSORS and ends[0] is not None and ends[1] is not None:
-            sides = [capture.array(end).reshape(-1) for capture, end in zip(captures["init"], ends, strict=True) if end is not None]
-            found.append(_histogram(pair, [side.astype(np.float64) for side in sides]))
+        if len(found) == TENSORS:
+            break
+        if pair.reference is None or pair.candidate is None:
+            continue
+        one, other = kept.get(pair.reference.name), other_kept.get(pair.candidate.name)
+        if one is None or other is None:
+            continue
+        sides = [first.array(one).reshape(-1), second.array(other).reshape(-1)]
+        found.append(_histogram(pair, [side.astype(np.float64) for side in sides]))
     return found
 
 
@@ -195,9 +207,11 @@ def _values(record: Record | None, captures: Captures, place: int) -> Array | No
     """The numbers of a record, from its capture; None where not kept, or too many."""
     if record is None or record.location is None or not 1 < math.prod(record.shape) <= ELEMENTS:
         return None
-    home = next((both[place] for both in captures.values() if both[place].by_id.get(record.id) is record), None)
-    values = None if home is None else home.array(record)
-    return values if values is not None and values.dtype.kind in "biuf" else None
+    for both in captures.values():
+        if both[place].by_id.get(record.id) is record:
+            values = both[place].array(record)
+            return values if values.dtype.kind in "biuf" else None
+    return None
 
 
 def _in_layout(pair: Pair, reference: Array, candidate: Array) -> Array:
@@ -243,7 +257,9 @@ def _edges(sides: list[Array]) -> Array:
     Of a range that no number holds, that of half of it.
     """
     known = [values for values in sides if values.size]
-    least, most = (min(v.min() for v in known), max(v.max() for v in known)) if known else (0.0, 1.0)
+    least, most = 0.0, 1.0
+    if known:
+        least, most = min(v.min() for v in known), max(v.max() for v in known)
     return np.asarray(np.linspace(least / 2, most / 2, BINS + 1) * 2)
 
 
@@ -322,8 +338,12 @@ def _curves(stage: str, captures: Captures) -> list[dict[str, Any]]:
 
 def _by_rank(both: tuple[Capture, Capture]) -> list[dict[str, Any]]:
     """The losses of each step, over the ranks."""
-    sides = [[Ranked.answer(rank).losses for rank in capture.ranks] for capture in both if isinstance(capture, Merged)]
-    steps = min((len(losses) for side in sides for losses in side), default=0) if len(sides) == len(both) else 0
+    sides = []
+    for capture in both:
+        if not isinstance(capture, Merged):
+            return []
+        sides.append([Ranked.answer(rank).losses for rank in capture.ranks])
+    steps = min((len(losses) for side in sides for losses in side), default=0)
     return [_curve(f"loss of step {step + 1}, by rank", *(_of_step(side, step) for side in sides)) for step in range(min(steps, CURVES))]
 
 

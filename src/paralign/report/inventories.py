@@ -46,10 +46,13 @@ def terminal(inventory: Inventory, *, full: bool = False) -> list[str]:
 
 def summary(inventory: Inventory) -> str:
     """One line: how many calls of each status, and files that could not be read."""
-    counts = [(sum(row.status is status for row in inventory.rows), status.value) for status in Status]
-    parts = [f"{count} {name}" for count, name in counts if count]
-    unread = len(inventory.unread)
-    parts += [f"{unread} files not read"] if unread else []
+    parts = []
+    for status in Status:
+        count = sum(row.status is status for row in inventory.rows)
+        if count:
+            parts.append(f"{count} {status.value}")
+    if inventory.unread:
+        parts.append(f"{len(inventory.unread)} files not read")
     return f"{len(inventory.rows)} calls in {len(inventory.files)} files: {', '.join(parts) or 'nothing to do'}"
 
 
@@ -103,9 +106,14 @@ def _place(row: Row) -> str:
 
 
 def _line(row: Row) -> str:
-    what = "; ".join(dict.fromkeys(f"{note.text}{f' [{note.write}]' if note.write else ''}" for note in row.notes))
-    port = f" → {row.port}" if row.port and row.port != row.name else ""
-    return one_line(f"{_place(row)}: {row.status.value}: {row.name}{port}{f' · {what}' if what else ''}")
+    line = f"{_place(row)}: {row.status.value}: {row.name}"
+    if row.port and row.port != row.name:
+        line += f" → {row.port}"
+    notes = [f"{note.text} [{note.write}]" if note.write else note.text for note in row.notes]
+    what = "; ".join(dict.fromkeys(notes))
+    if what:
+        line += f" · {what}"
+    return one_line(line)
 
 
 def _files(inventory: Inventory) -> list[str]:
@@ -146,7 +154,9 @@ def markdown(inventory: Inventory) -> str:
             lines += ["| callable | difference | fix | places |", "|---|---|---|---|"]
             lines += [_row(name, note, rows) for (name, note), rows in groups.items()]
     lines += _issues(inventory)
-    lines += [f"{line}\n" if line.startswith("  ") is False and line else line for line in _files(inventory)]
+    for line in _files(inventory):
+        indented = not line or line.startswith("  ")
+        lines.append(line if indented else f"{line}\n")
     return "\n".join(lines) + "\n"
 
 

@@ -25,6 +25,7 @@ from paralign.report.told import told, where
 from paralign.report.words import WORDS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from paralign.capture import Capture
@@ -150,7 +151,8 @@ def _row_of(rows: list[list[Any]], place: Place | None) -> int:
         return -1
     wanted = [place.module, place.operation.partition(" (")[0]]
     alike = [number for number, row in enumerate(rows) if [row[0], row[2]] == wanted]
-    return next((number for number in alike if rows[number][5] != "right"), alike[0] if alike else -1)
+    differing = [number for number in alike if rows[number][5] != "right"]
+    return next(iter(differing or alike), -1)
 
 
 def _packed(data: Any) -> dict[str, Any]:
@@ -193,12 +195,18 @@ def _panes(reference: Place | None, candidate: Place | None) -> list[Pane]:
 def _around(place: Place) -> tuple[CodeLine, ...]:
     """The code around a line as the file has it now; nothing where it has changed since."""
     lines = _lines(place.file) if place.file else []
-    known = 0 < place.line <= len(lines)
-    if not known or (place.code and place.code.strip() not in lines[place.line - 1]):
+    if not _is_unchanged(place, lines):
         return (CodeLine(place.line, place.code[:WIDTH], guilty=True),) if place.code else ()
     first = max(1, place.line - AROUND)
     shown = range(first, min(len(lines), place.line + AROUND) + 1)
     return tuple(CodeLine(number, lines[number - 1][:WIDTH], number == place.line) for number in shown)
+
+
+def _is_unchanged(place: Place, lines: Sequence[str]) -> bool:
+    """Whether a file's lines still have the code of a place on its line."""
+    if not 0 < place.line <= len(lines):
+        return False
+    return place.code.strip() in lines[place.line - 1]
 
 
 def _lines(file: str) -> list[str]:
@@ -223,8 +231,12 @@ def _table(stage: StageTold) -> dict[str, Any]:
         for p in rows
     ]
     distinct = list(dict.fromkeys(note for p in rows for note in p.notes))[:TRANSLATED]
+    chinese = {}
     with speaking("zh"):
-        chinese = {note: text for note in distinct if (text := say(note)) != note}
+        for note in distinct:
+            text = say(note)
+            if text != note:
+                chinese[note] = text
     return {"rows": len(rows), **_packed({"rows": data, "chinese": chinese})}
 
 

@@ -128,15 +128,25 @@ def _show(axes: Any, path: str, values: dict[str, Array]) -> None:
     """The input picture with boxes, or the picture that was predicted beside it."""
     axes.set_axis_off()
     given = _opened(path)
-    predicted = next((p for value in values.values() if (p := _picture(value)) is not None), None)
+    predicted = _first_picture(values)
     if given is not None:
         axes.imshow(given, cmap="gray")
     if predicted is not None:
         extent = None if given is None else (0, given.shape[1], given.shape[0], 0)
         axes.imshow(predicted, extent=extent, alpha=1.0 if given is None else 0.6, interpolation="nearest")
+        return
     for boxes in values.values():
-        if boxes.ndim == 2 and _CORNERS <= boxes.shape[1] <= _WIDEST and predicted is None and boxes.dtype.kind in "fiu":  # noqa: PLR2004 - rows of boxes
+        if boxes.ndim == 2 and _CORNERS <= boxes.shape[1] <= _WIDEST and boxes.dtype.kind in "fiu":  # noqa: PLR2004 - rows of boxes
             _boxes(axes, boxes)
+
+
+def _first_picture(values: dict[str, Array]) -> Array | None:
+    """The first of the predicted values that is a picture."""
+    for value in values.values():
+        picture = _picture(value)
+        if picture is not None:
+            return picture
+    return None
 
 
 def _opened(path: str) -> Array | None:
@@ -172,11 +182,20 @@ def _boxes(axes: Any, boxes: Array) -> None:
 
 def _bars(axes: Any, values: dict[str, Array]) -> None:
     """The greatest entries of the first vector."""
-    found = [(leaf, np.squeeze(v)) for leaf, v in values.items() if np.squeeze(v).ndim == 1 and v.size > 1 and v.dtype.kind in "fiu"]
-    if not found:
+    found = _first_vector(values)
+    if found is None:
         axes.set_axis_off()
         return
-    leaf, vector = found[0]
+    leaf, vector = found
     order = np.argsort(-vector.astype(np.float64), kind="stable")[:BARS]
     axes.barh([str(int(n)) for n in order][::-1], [float(vector[n]) for n in order][::-1])
     axes.set_title(f"greatest of {_plain(leaf) or 'the result'}", fontsize=8)
+
+
+def _first_vector(values: dict[str, Array]) -> tuple[str, Array] | None:
+    """The first of the predicted values that is several numbers along one axis."""
+    for leaf, value in values.items():
+        squeezed = np.squeeze(value)
+        if squeezed.ndim == 1 and value.size > 1 and value.dtype.kind in "fiu":
+            return leaf, squeezed
+    return None

@@ -21,7 +21,7 @@ from paralign.report.language import say
 from paralign.report.text import STYLE, conclusion, figure, measured, pair_line, relative, shortened, table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from rich.console import RenderableType
@@ -72,10 +72,15 @@ def render(result: CheckResult, root: Path | None = None, *, verbose: bool = Fal
 def _lines(result: CheckResult, *, saved: bool) -> list[Text]:
     """At most ``LINES`` lines: what the stages say, what that rests on, how much is left out."""
     left_out, doubts = _left_out(result, saved=saved), _doubts(result)
-    lines = _dealt([block for block in _blocks(result) if block.lines], LINES - len(doubts) - (1 if left_out else 0))
+    room = LINES - len(doubts)
+    if left_out:
+        room -= 1
+    lines = _dealt([block for block in _blocks(result) if block.lines], room)
     said = "\n".join(line.plain for line in lines)
     lines += [Text.assemble((say("warning: "), "yellow"), doubt) for doubt in doubts if doubt not in said]
-    return [*lines, Text(left_out, "dim")] if left_out else lines
+    if left_out:
+        lines.append(Text(left_out, "dim"))
+    return lines
 
 
 def _doubts(result: CheckResult) -> list[str]:
@@ -199,16 +204,28 @@ def _diverged(stage: StageResult) -> list[Text]:
 
 def _remark(stage: StageResult, found: Finding | None) -> str:
     """What else is known without a cause: a point's note, else the first warning or note."""
-    fault = stage.divergence
-    if found is not None or (fault is not None and (fault.repeats or valued(fault.value))):
+    if found is not None:
         return ""
-    if fault is not None and fault.what:
+    fault = stage.divergence
+    if fault is None:
+        return say(_first_remark(stage))
+    if fault.repeats or valued(fault.value):
+        return ""
+    if fault.what:
         further = [note for note in fault.notes[1:2] if note != fault.relation]  # which the sentence has
         return say(further[0]) if fault.confirmed and further else ""
-    notes = [] if fault is None else fault.notes or ([] if fault.pair is None else fault.pair.notes)
-    if notes and notes[0] not in [note for pair in _wrong(stage)[:1] for note in pair.notes]:  # which the sentence has
+    notes = fault.notes
+    if not notes and fault.pair is not None:
+        notes = fault.pair.notes
+    in_sentence = [note for pair in _wrong(stage)[:1] for note in pair.notes]
+    if notes and notes[0] not in in_sentence:
         return say(notes[0])
-    return say(next(iter((*stage.warnings, *stage.notes)), ""))
+    return say(_first_remark(stage))
+
+
+def _first_remark(stage: StageResult) -> str:
+    """The first warning of a stage, else its first note; '' without any."""
+    return next(iter((*stage.warnings, *stage.notes)), "")
 
 
 def _cause(stage: StageResult) -> Finding | None:
@@ -219,16 +236,18 @@ def _cause(stage: StageResult) -> Finding | None:
 
 def _sentence(stage: StageResult, found: Finding | None) -> str:
     fault = stage.divergence
-    if found is not None and (found.proven or fault is None or not fault.what):
-        head = "" if found.proven else say("suspected cause: ")
-        return head + words(found)[0]
-    if fault is not None and fault.what:
+    proven = found is not None and found.proven
+    if fault is not None and fault.what and not proven:
         said = _of_kind(fault)
-        said += "" if fault.confirmed else say(" (not confirmed)")
+        if not fault.confirmed:
+            said += say(" (not confirmed)")
         return said if found is None else f"{said}; {say('suspected cause: ')}{words(found)[0]}"
+    if found is not None:
+        head = "" if proven else say("suspected cause: ")
+        return head + words(found)[0]
     wrong = _wrong(stage)
     if not wrong:
-        return say(next(iter((*stage.warnings, *stage.notes)), "it differs"))
+        return say(_first_remark(stage) or "it differs")
     note = f" ({say(wrong[0].notes[0])})" if wrong[0].notes else ""
     return say("{key} differs", key=wrong[0].key) + note + _more(stage, wrong) + valued(None if fault is None else fault.value)
 
@@ -317,17 +336,20 @@ def _further(stage: StageResult) -> str:
     fault = stage.divergence
     parts = []
     if fault is not None and fault.candidate is not None and fault.candidate.lines:
-        lines = fault.candidate.lines
-        more = f" +{len(lines) - FURTHER}" if len(lines) > FURTHER else ""
-        parts.append(say("further lines: {lines}", lines=", ".join(map(one_line, lines[:FURTHER])) + more))
+        parts.append(say("further lines: {lines}", lines=_first_of(fault.candidate.lines)))
     if fault is not None and fault.repeats:
         parts.append(say("the same at {count} more places", count=fault.repeats))
     others = [each.candidate or each.reference for each in stage.divergences if each is not fault]
     if others:
         places = [point.source or _operation(point) for point in others if point is not None]
-        more = f" +{len(places) - FURTHER}" if len(places) > FURTHER else ""
-        parts.append(say("other points, perhaps of the same fault: {lines}", lines=", ".join(map(one_line, places[:FURTHER])) + more))
+        parts.append(say("other points, perhaps of the same fault: {lines}", lines=_first_of(places)))
     return " · ".join(parts)
+
+
+def _first_of(places: Sequence[str]) -> str:
+    """The first of several places, and how many there are beyond them."""
+    more = f" +{len(places) - FURTHER}" if len(places) > FURTHER else ""
+    return ", ".join(map(one_line, places[:FURTHER])) + more
 
 
 def _left_out(result: CheckResult, *, saved: bool) -> str:

@@ -104,10 +104,11 @@ def render(result: CheckResult, root: Path | None = None, *, folded: bool = Fals
             )
             parts.append(Text(told_gone, "dim"))
             continue
-        again = stage.failure is not None and stage.failure in told
-        shown = details(_without_remarks(stage) if folded else stage, root, weights_told=weights)
-        same = say("{stage} {verdict}: the same failure", stage=language.stage(stage.name), verdict=say(stage.verdict))
-        parts += [Text(same, "dim")] if again else shown
+        if stage.failure is not None and stage.failure in told:
+            same = say("{stage} {verdict}: the same failure", stage=language.stage(stage.name), verdict=say(stage.verdict))
+            parts.append(Text(same, "dim"))
+        else:
+            parts += details(_without_remarks(stage) if folded else stage, root, weights_told=weights)
         told.append(stage.failure)
         weights = weights or "weights" in stage.follows
     left_out = _folded(result) if folded else ""
@@ -151,13 +152,13 @@ def table(result: CheckResult) -> Table:
         shown.add_column(name, justify="right" if name in figures else "left", overflow="fold")
     for stage in result.stages:
         worst = stage.worst
-        numbers = [
-            figure(worst.error if worst else None),
-            figure(worst.noise.value if worst and worst.noise else None),
-            figure(worst.ratio if worst else None),
-        ]
-        names = Text(one_line(worst.key) if worst else ""), Text(say(stage.method))
-        shown.add_row(Text(language.stage(stage.name)), _verdict(stage), *numbers, *names)
+        key = ""
+        error = noise = ratio = None
+        if worst is not None:
+            key, error, ratio = one_line(worst.key), worst.error, worst.ratio
+            noise = worst.noise.value if worst.noise else None
+        head = Text(language.stage(stage.name)), _verdict(stage)
+        shown.add_row(*head, figure(error), figure(noise), figure(ratio), Text(key), Text(say(stage.method)))
     return shown
 
 
@@ -272,12 +273,15 @@ def _divergence(divergence: Divergence, *, located: bool, title: str | None = No
 def measured(divergence: Divergence) -> str:
     """The errors at a guilty point, in words."""
     ratio = (divergence.error or 0.0) / (divergence.noise or math.inf)
-    beyond = ratio > 1.0  # elements in another order, say, are guilty without an error in what they are
-    said = say("error {error}", error=figure(divergence.error)) + (say(", {ratio} times its noise", ratio=figure(ratio)) if beyond else "")
+    said = say("error {error}", error=figure(divergence.error))
+    if ratio > 1.0:  # elements in another order, say, are guilty without an error in what they are
+        said += say(", {ratio} times its noise", ratio=figure(ratio))
     said += say("; of its inputs {error}", error=figure(divergence.error_before))
-    if divergence.confirmed and divergence.error_after is not None:
+    if not divergence.confirmed:
+        return said + say(" (not confirmed)")
+    if divergence.error_after is not None:
         said += say("; of the outputs with the reference's value put here {error}", error=figure(divergence.error_after))
-    return said + ("" if divergence.confirmed else say(" (not confirmed)"))
+    return said
 
 
 def _arguments(divergence: Divergence) -> list[str]:

@@ -19,6 +19,7 @@ from paralign.report.text import figure, looked_at, message
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import TypeGuard
 
 #: a report of 10,000 operations has about 20 MB
 LONGEST = Limit("PARALIGN_MAX_REPORT", 1 << 28, "bytes")
@@ -235,10 +236,7 @@ def _stage(stage: dict[str, Any], prefix: str) -> StageTold:
     causes = tuple(_cause(finding) for finding in stage.get("findings", ()))
     pairs = tuple(_pair(pair) for pair in stage.get("pairs", ()))
     failure = stage.get("failure") or {}
-    failed = ""
-    if failure:
-        kind = str(failure["type"])
-        failed = say("the {side} failed: {kind}: {message}", side=say(str(failure["side"])), kind=kind, message=message(failure))
+    seconds = stage.get("seconds") or {}
     own = StageTold(
         name=_line(stage["name"]),
         verdict=_verdict(stage["verdict"]),
@@ -251,12 +249,20 @@ def _stage(stage: dict[str, Any], prefix: str) -> StageTold:
         pairs=pairs,
         warnings=_sentences(stage, "warnings"),
         notes=_sentences(stage, "notes"),
-        failure=_line(failed),
+        failure=_failure(failure),
         frames=tuple(_line(text) for text in failure.get("frames", ())),
-        seconds=number((stage.get("seconds") or {}).get("total")) or 0.0,
+        seconds=number(seconds.get("total")) or 0.0,
         follows=tuple(_line(text) for text in stage.get("follows", ())),
     )
     return StageTold(**{**own.__dict__, "sentence": shortened(_sentence(own), SENTENCE)})
+
+
+def _failure(failure: dict[str, Any]) -> str:
+    """Which side failed and how; '' where none did."""
+    if not failure:
+        return ""
+    side, kind = say(str(failure["side"])), str(failure["type"])
+    return _line(say("the {side} failed: {kind}: {message}", side=side, kind=kind, message=message(failure)))
 
 
 def _sentences(part: dict[str, Any], key: str) -> tuple[str, ...]:
@@ -273,12 +279,16 @@ def _cause(finding: dict[str, Any]) -> Cause:
 
 def _faults(stage: dict[str, Any]) -> list[dict[str, Any]]:
     listed = list(stage.get("divergences") or ())
-    return listed or ([stage["divergence"]] if stage.get("divergence") else [])
+    if not listed and stage.get("divergence"):
+        listed.append(stage["divergence"])
+    return listed
 
 
 def _fault(fault: dict[str, Any], prefix: str) -> Fault:
-    first, second = (None if fault.get(side) is None else _place(side, fault[side], prefix) for side in ("reference", "candidate"))
-    notes = tuple(note.replace(prefix, "") if prefix else note for note in _sentences(fault, "notes"))
+    first, second = (_place(side, fault.get(side), prefix) for side in ("reference", "candidate"))
+    notes = _sentences(fault, "notes")
+    if prefix:
+        notes = tuple(note.replace(prefix, "") for note in notes)
     kind, rule = (_line(fault.get(key, "")) for key in ("what", "rule"))
     relation = say(_line(str(fault.get("relation") or "")))
     region = tuple(_line(text).removeprefix(prefix) for text in fault.get("region") or ())
@@ -310,19 +320,18 @@ def _from(value: TracedValue, point: Place | None, prefix: str) -> Place:
     return replace(known, file=line.file, shown=line.file.removeprefix(prefix), line=line.line, code=value.code or "")
 
 
-def _place(side: str, point: dict[str, Any], prefix: str) -> Place:
+def _place(side: str, point: dict[str, Any] | None, prefix: str) -> Place | None:
+    if point is None:
+        return None
+    file = shown = ""
+    at = 0
     line = SourceLine.of(str(point.get("source") or ""))
-    arguments = point.get("arguments")
-    return Place(
-        side,
-        "" if line is None else _line(line.file),
-        "" if line is None else _line(line.file.removeprefix(prefix)),
-        0 if line is None else line.line,
-        _line(point.get("code") or ""),
-        _line(point.get("op") or ""),
-        _line(point["name"]),
-        {_line(str(key)): value for key, value in arguments.items()} if isinstance(arguments, dict) else {},
-    )
+    if line is not None:
+        file, shown, at = _line(line.file), _line(line.file.removeprefix(prefix)), line.line
+    code, operation = _line(point.get("code") or ""), _line(point.get("op") or "")
+    given = point.get("arguments")
+    arguments = {_line(str(key)): value for key, value in given.items()} if isinstance(given, dict) else {}
+    return Place(side, file, shown, at, code, operation, _line(point["name"]), arguments)
 
 
 def _evidence(fault: dict[str, Any]) -> str:
@@ -360,23 +369,24 @@ def _amount(part: dict[str, Any]) -> str:
 
 def _sentence(stage: StageTold) -> str:
     """What a reader has to know first."""
-    if stage.failure or stage.verdict == DIVERGED:
-        return stage.failure or _difference(stage)
+    if stage.failure:
+        return stage.failure
+    if stage.verdict == DIVERGED:
+        return _difference(stage)
     if stage.verdict == ALIGNED:
         return next(iter(stage.warnings), "")
-    weak = [
-        f"{pair.key}: {'; '.join(map(say, pair.notes))}"
-        for pair in stage.pairs
-        if pair.judged and pair.verdict == stage.verdict and pair.notes
-    ]
+    deciding = [pair for pair in stage.pairs if pair.judged and pair.verdict == stage.verdict]
+    weak = [f"{pair.key}: {'; '.join(map(say, pair.notes))}" for pair in deciding if pair.notes]
     return next(iter((*stage.warnings, *weak, *stage.notes)), say("nothing was compared"))
 
 
 def _difference(stage: StageTold) -> str:
     """The proven cause, else the first line at fault, else the first differing value."""
     proven = next((cause for cause in stage.causes if cause.proven), None)
-    first = stage.faults[0] if stage.faults else None
-    places = "" if first is None or first.candidate is None or not first.candidate.file else _places(first.candidate, first.reference)
+    first = next(iter(stage.faults), None)
+    places = ""
+    if first is not None and _has_a_line(first.candidate):
+        places = _places(first.candidate, first.reference)
     if proven is not None:
         return f"{proven.cause}; {proven.fix}{places}"
     if first is not None and first.kind:
@@ -384,6 +394,11 @@ def _difference(stage: StageTold) -> str:
     if stage.causes:
         return say("perhaps {cause}; {fix}", cause=stage.causes[0].cause, fix=stage.causes[0].fix) + places
     return _of_pairs(stage)
+
+
+def _has_a_line(place: Place | None) -> TypeGuard[Place]:
+    """Whether the line of a place is known."""
+    return place is not None and bool(place.file)
 
 
 def _of_fault(fault: Fault) -> str:
@@ -420,23 +435,31 @@ def _how(fault: Fault) -> str:
 
 def _of_pairs(stage: StageTold) -> str:
     """The first value that differs, its line, and what is known of that line."""
-    wrong = [pair for pair in stage.pairs if pair.judged and pair.verdict == DIVERGED]
-    fault = next((fault for fault in stage.faults if fault.candidate is not None and fault.candidate.file), None)
     note = next((note for each in stage.faults for note in each.notes), "")
+    said = _first_difference(stage) or note or say("it differs")
+    for fault in stage.faults:
+        if _has_a_line(fault.candidate):
+            told = valued(fault.value)
+            if not told and note and note != said:
+                told = say("; {more}", more=note)
+            return said + told + _places(fault.candidate, fault.reference)
+    return note or said
+
+
+def _first_difference(stage: StageTold) -> str:
+    """By how much the first value differs, and how many more do; '' where none does."""
+    wrong = [pair for pair in stage.pairs if pair.judged and pair.verdict == DIVERGED]
     if not wrong:
-        said = note or say("it differs")
-    else:
-        more = say(", and {count} more", count=len(wrong) - 1) if len(wrong) > 1 else ""
-        said = say("{key} differs by {error}", key=wrong[0].key, error=figure(wrong[0].error)) + more
-    if fault is None or fault.candidate is None:
-        return note or said
-    told = valued(fault.value) or (say("; {more}", more=note) if note and said != note else "")
-    return said + told + _places(fault.candidate, fault.reference)
+        return ""
+    more = say(", and {count} more", count=len(wrong) - 1) if len(wrong) > 1 else ""
+    return say("{key} differs by {error}", key=wrong[0].key, error=figure(wrong[0].error)) + more
 
 
 def where(place: Place) -> str:
     """``file:line``; where the line is not known, the module or operation."""
-    return f"{place.shown}:{place.line}" if place.file else place.module or place.operation or say("the model itself")
+    if place.file:
+        return f"{place.shown}:{place.line}"
+    return place.module or place.operation or say("the model itself")
 
 
 def number(value: Any) -> float | None:

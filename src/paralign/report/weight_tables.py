@@ -158,8 +158,10 @@ def difference(found: Difference, *, every: bool) -> Group:
     suspects = [group for group in found.groups if every or group.smaller]
     if suspects:
         parts += _suspects(suspects)
-    parts += _layers(found.layers, every=every) if found.layers is not None else []
-    notes = [*found.notes, *(found.layers.notes if found.layers is not None else [])]
+    notes = list(found.notes)
+    if found.layers is not None:
+        parts += _layers(found.layers, every=every)
+        notes += found.layers.notes
     parts += [Text(say("note: {note}", note=say(note)), "dim") for note in notes]
     alike = len(found.rows) - len(found.different)
     parts.append(
@@ -225,21 +227,21 @@ def _suspects(found: list[Shrunk]) -> list[RenderableType]:
 
 def _layers(found: Layers, *, every: bool) -> list[RenderableType]:
     """What the layers of both models give; of many the first and the last ones."""
+    names = ["mean 1", "mean 2", "std 1", "std 2", "distance", "likeness"]
     twice = any(row.again is not None for row in found.rows)
-    table = _table(
-        ("layer", "left"),
-        ("kind", "left"),
-        *((name, "right") for name in ("mean 1", "mean 2", "std 1", "std 2", "distance", "likeness")),
-        *((name, "right") for name in (("distance again", "likeness again") if twice else ())),
-    )
-    left_out = 0 if every else max(0, len(found.rows) - 2 * MOST)
-    shown = found.rows if not left_out else [*found.rows[:MOST], *found.rows[-MOST:]]
+    if twice:
+        names += ["distance again", "likeness again"]
+    table = _table(("layer", "left"), ("kind", "left"), *((name, "right") for name in names))
+    shown, left_out = found.rows, 0
+    if not every and len(found.rows) > 2 * MOST:
+        shown, left_out = [*found.rows[:MOST], *found.rows[-MOST:]], len(found.rows) - 2 * MOST
     for number, row in enumerate(shown):
         if left_out and number == MOST:
             table.add_row(Text(say("… {count} more (--all) …", count=left_out), "dim"))
         name = row.reference if row.reference == row.candidate else f"{row.reference} → {row.candidate}"
         one, other = row.spreads
-        again = (row.again or (None, None)) if twice else ()
-        numbers = (one.mean, other.mean, one.std, other.std, row.distance, row.alike, *again)
+        numbers = [one.mean, other.mean, one.std, other.std, row.distance, row.alike]
+        if twice:
+            numbers += row.again or (None, None)
         table.add_row(Text(one_line(name)), Text(row.kind), *(figure(value) for value in numbers))
     return [Text(say("what the layers give on {count} samples, each model with its own file:", count=found.samples), "bold"), table]
