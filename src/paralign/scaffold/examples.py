@@ -101,7 +101,7 @@ class _Reader:
             yield made, tuple(known), False
 
     def _all_tensors(self, call: ast.Call) -> list[Tensor] | None:
-        """What a call is given, with the names of keywords; None where something is no known tensor."""
+        """The tensors that a call is given; None where it is given anything else."""
         found = []
         for each in call.args:
             tensor = self.tensor(each, call.lineno)
