@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from paralign.locate.provenance.blame import Blamed, Search
 from paralign.locate.provenance.counterparts import doing, is_equal, origin, paired
+from paralign.locate.provenance.ruling_schedule import of_name, of_number, of_ruling
 from paralign.locate.provenance.schedule_times import of_counting, of_times
 from paralign.locate.provenance.tracing_back import STEPS, WRITTEN, behind_all, is_close, name, recorded, wrong_itself
 from paralign.locate.provenance.value_graph import COMMON, SETTING, Seen, SeenApart
@@ -30,7 +31,8 @@ BOUNDS = "ClipGrad"
 
 def follow_rates(context: Context, divergence: Divergence | None) -> None:
     """Name the expression that made a schedule's rates wrong."""
-    _follow(context, divergence, (of_counting, of_factor, of_rates, _of_rate_setting, of_times, of_building, of_computing))
+    searches = (of_counting, of_factor, of_rates, of_name, _of_rate_setting, of_times, of_number, of_building, of_computing, of_ruling)
+    _follow(context, divergence, searches)
 
 
 def _of_rate_setting(sides: Sides) -> Blamed | None:

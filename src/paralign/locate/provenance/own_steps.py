@@ -10,6 +10,7 @@ from paralign.locate.provenance.blame import Blamed, Search
 from paralign.locate.provenance.counterparts import is_equal
 from paralign.locate.provenance.tracing_back import name, recorded
 from paralign.locate.provenance.value_graph import COMMON, SeenApart
+from paralign.locate.source.call_arguments import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,8 +48,15 @@ class Wrong:
     returned: Sequence[Returned] = ()
 
 
-def follow(context: Context, divergence: Divergence | None, values: dict[str, Capture], wrong: Wrong, steps: int) -> None:
+@dataclass
+class EarlyUpdate(Blamed):
+    """An update that comes before gradients are changed, where the reference's comes after."""
+
+
+def follow(context: Context, divergence: Divergence | None, values: dict[str, Capture], wrong: Wrong, steps: int) -> bool:
     """Name the expression of the candidate's train step that made something compared wrong.
+
+    Gives whether it makes something wrong itself: an update that comes too early does not.
 
     Args:
         context: the check.
@@ -59,8 +67,18 @@ def follow(context: Context, divergence: Divergence | None, values: dict[str, Ca
     """
     names = (wrong.references, wrong.candidates)
     sides = recorded(context, PART, values, steps=steps, names=names) if divergence is not None else None
-    if sides is not None:
-        name(divergence, first_wrong(sides, list(zip(*names, strict=True)), steps, wrong.returned))
+    found = None if sides is None else first_wrong(sides, list(zip(*names, strict=True)), steps, wrong.returned)
+    if isinstance(found, EarlyUpdate):
+        name(divergence, found, said_of_order(found))
+        return False
+    name(divergence, found)
+    return found is not None
+
+
+def said_of_order(found: EarlyUpdate) -> str:
+    """Where gradients are changed on both sides, in words."""
+    place = "" if found.reference is None else f" ({found.reference.source})"
+    return f"gradients are changed only after this update, by {found.chain[-1].source}; the reference changes them before{place}"
 
 
 def first_wrong(sides: Sides, names: Sequence[tuple[str, str]], steps: int, returned: Sequence[Returned] = ()) -> Blamed | None:
@@ -73,7 +91,7 @@ def first_wrong(sides: Sides, names: Sequence[tuple[str, str]], steps: int, retu
         returned: the wrong parts of the steps' results.
     """
     seen = SeenApart(sides.reference.expressions)
-    lacking = _loss_without_a_step(sides, seen)
+    lacking = _loss_without_a_step(sides, seen) or early_update(*(_of_first_step(graph) for graph in (sides.candidate, sides.reference)))
     if lacking is not None:
         return lacking
     given = [e for e in sides.candidate.expressions if e.kind == "attribute" and e.label == "grad"]  # of equal losses
@@ -118,6 +136,38 @@ def most_blamed(
 def is_step(call: Expression) -> bool:
     """Whether a call is one of a method ``step``: of a log, an optimizer or a schedule."""
     return call.label.rpartition(".")[2] == "step"
+
+
+def _of_first_step(graph: ValueGraph) -> list[Expression]:
+    return graph.expressions[graph.place("begin:0") or 0 : graph.place("begin:1")]
+
+
+def early_update(own: Sequence[Expression], due: Sequence[Expression]) -> EarlyUpdate | None:
+    """The update of a step, if gradients are looked at only after it, and the reference changes them only before its own.
+
+    Args:
+        own: what the candidate did in a step.
+        due: what the reference did.
+    """
+    updates = [next((e for e in step if e.kind == "call" and is_step(e) and e.file), None) for step in (own, due)]
+    if updates[0] is None or updates[1] is None:
+        return None
+    before, after = [], []
+    for update, step in zip(updates, (own, due), strict=True):
+        looking = [e for e in step if _looks_at_gradients(e)]
+        before.append([e for e in looking if update is not None and e.number < update.number])
+        after.append([e for e in looking if update is not None and e.number > update.number])
+    if before[0] or not after[0] or not before[1] or after[1]:
+        return None
+    return EarlyUpdate(updates[0], [updates[0], after[0][0]], before[1][0])
+
+
+def _looks_at_gradients(each: Expression) -> bool:
+    """Whether gradients are read, or changed in place by a function of a library; clearing them is not."""
+    if each.kind == "attribute":
+        return each.label == "grad"
+    word = each.label.rpartition(".")[2]
+    return each.kind == "call" and bool(each.file) and word.endswith("_") and "grad" in word
 
 
 def _loss_without_a_step(sides: Sides, seen: Seen) -> Blamed | None:
@@ -201,7 +251,7 @@ def strange_number(sides: Sides, seen: Seen) -> Blamed | None:
     found: dict[str, Blamed] = {}
     for call in sides.candidate.expressions[begin:]:
         for role, inner in call.inputs if call.kind == "call" and call.file else ():
-            if role in ("self", "function") or inner.mark[0] != "s" or inner.scalar in COMMON or seen.has(inner) is not False:
+            if role in ("self", "function") or not is_number(inner.scalar) or inner.scalar in COMMON or seen.has(inner) is not False:
                 continue
             blamed = Search(inner, None, seen, sides.reference.expressions).first()
             if blamed is not None:

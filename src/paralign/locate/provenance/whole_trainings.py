@@ -143,8 +143,12 @@ def _told(sides: Sides, step: int, figure: str) -> Ends:
 
 def _of_step(graph: ValueGraph, step: int) -> list[Expression]:
     """The calls of a step."""
-    part = graph.expressions[graph.place(f"begin:{step}") or 0 : graph.place(f"begin:{step + 1}")]
-    return [e for e in part if e.kind == "call"]
+    return [e for e in _of_any_kind(graph, step) if e.kind == "call"]
+
+
+def _of_any_kind(graph: ValueGraph, step: int) -> list[Expression]:
+    """All that was done in a step."""
+    return graph.expressions[graph.place(f"begin:{step}") or 0 : graph.place(f"begin:{step + 1}")]
 
 
 # -- rates ---------------------------------------------------------------------------------------------------------------------------
@@ -214,6 +218,9 @@ def _of_gradients(sides: Sides, seen: Seen, step: int, gradients: Sequence[Ends]
 
     A bound, a call missing before the update, gradients of the step before, a factor.
     """
+    early = own_steps.early_update(_of_any_kind(sides.candidate, step), _of_any_kind(sides.reference, step))
+    if early is not None:
+        return Wrong(early, own_steps.said_of_order(early))
     found = own_steps.other_argument(sides) or own_steps.strange_number(sides, seen)
     return _plain(found) or _lacking_call(sides, step) or _of_scale(sides, step, gradients)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from paralign.locate.optimizer.setting_lines import code_at
-from paralign.locate.provenance import own_steps, tracing_back
+from paralign.locate.provenance import own_steps
 from paralign.locate.provenance.own_steps import Returned, Wrong
 from paralign.model import (
     Divergence,
@@ -80,8 +80,7 @@ def trace(part: StageResult, steps: Steps) -> None:
         elif one is not None and one.name == "result":
             results.append(Returned(one.step or 0, one.leaf))
     wrong = Wrong(references, candidates, [] if references else results)
-    own_steps.follow(steps.context, part.divergence, steps.given, wrong, steps.context.settings.steps)
-    if part.divergence is not None and part.divergence.rule == tracing_back.RULE:
+    if own_steps.follow(steps.context, part.divergence, steps.given, wrong, steps.context.settings.steps):
         cause = "an expression of the candidate's training step makes something else than the reference's of the same values"
         found = Finding("own_step/expression", cause, "compare the two lines: the values that go in are equal")
         part.findings = [found, *(f for f in part.findings if f.proven)]

@@ -11,13 +11,16 @@ import numpy as np
 from paralign.errors import WorkerFailed
 from paralign.locate.optimizer import identify, read_config, setting_lines, watched_steps
 from paralign.locate.optimizer import term_causes as causes
-from paralign.locate.provenance import optimizer_settings
+from paralign.locate.provenance import group_settings, optimizer_settings
 from paralign.locate.provenance.group_choice import Choice
+from paralign.locate.provenance.group_settings import Group
 from paralign.model import Divergence, Point, StageResult
 from paralign.worker.protocol import Stepping, Update, built_of
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from paralign.capture import Capture
     from paralign.context import Context
     from paralign.locate.optimizer.identify import Difference, Known
@@ -90,10 +93,28 @@ def trace_back(context: Context, divergence: Divergence | None, experiment: Expe
     words = (*setting_lines.WRITTEN.get(term, ()), *read_config.WORDS.get(term, ()))
     if divergence is None or term == "moves" or _is_of_class(blamed):
         return
+    group = _wrong_group(blamed, experiment, words)
+    if group is not None and group_settings.follow(context, divergence, group):
+        return
     if term == "rates" or not words:
         optimizer_settings.follow_rates(context, divergence)
     else:
         optimizer_settings.follow_setting(context, divergence, words)
+
+
+def _wrong_group(blamed: Difference | None, experiment: Experiment, words: Sequence[str]) -> Group | None:
+    """The first group whose parameters all have a wrong setting, where those of another group have not."""
+    about = experiment.abouts[1]
+    groups: dict[int, set[str]] = {}
+    for name, own in about["mapped"].items():
+        groups.setdefault(own["group"], set()).add(name)
+    if blamed is None or len(groups) == 1 or Update.answer(experiment.candidate).members:
+        return None
+    wrong = [number for number, names in sorted(groups.items()) if names <= set(blamed.parameters)]
+    touched = [number for number, names in groups.items() if names & set(blamed.parameters)]
+    if not wrong or len(touched) > len(wrong) or len(wrong) == len(groups):
+        return None
+    return Group(wrong[0], frozenset(wrong), len(about["groups"]), words)
 
 
 def choose(divergence: Divergence | None, reasons: Reasons, experiment: Experiment) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Optional, Tuple
 import numpy as np
 
 from paralign.errors import UnsupportedTensor, message_of
+from paralign.worker.composed_schedules import ruling
 from paralign.worker.feed import batches, form_of, joined, own_form
 from paralign.worker.forward import attempt
 from paralign.worker.metrics import arrays_of, as_tensors
@@ -148,6 +149,7 @@ def _optimizer(run: Run) -> None:
     for number in range(run.options.steps if advance is not None else 0):
         run.root(f"step:{number}", len(run.recorder.events) - 1)
         run.rates.append(rates_of(adapter, optimizer))
+        run.root(f"ruling:{number}", run.recorder.made_by(ruling(schedule, run.rates[-1])))
         if advance is not None:
             advance(number)
 

@@ -1,0 +1,43 @@
+"""An update that comes before what should have changed its gradients."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.test_provenance import line_of, record
+
+from paralign.locate.provenance.own_steps import EarlyUpdate, early_update, said_of_order
+
+__all__ = ["record"]
+
+#: an optimizer and a library's clipping stand in for the frameworks'
+COMMON = """
+    import json
+    import types
+    def run():
+        optimizer, library = types.SimpleNamespace(step=int), types.SimpleNamespace(clip_grad_norm_=max)
+        held = json.loads('{"grad": [3.0, 4.0]}', object_hook=lambda told: types.SimpleNamespace(**told))
+"""
+BEFORE = COMMON + "        norm = library.clip_grad_norm_(3.0, 1.0)\n        optimizer.step()\n        return norm\n"
+AFTER = COMMON + "        optimizer.step()  # HERE\n        norm = library.clip_grad_norm_(3.0, 1.0)\n        return norm\n"
+WITHOUT = COMMON + "        optimizer.step()\n        return 0\n"
+BY_HAND = COMMON + "        optimizer.step()  # HERE\n        norm = sum(g * g for g in held.grad)\n        return norm\n"
+
+
+def steps(record, *programs):
+    return [record(text, lambda *_: ()).expressions for text in programs]
+
+
+@pytest.mark.parametrize("candidate", [AFTER, BY_HAND])
+def test_gradients_that_are_changed_after_the_update(record, candidate):
+    own, due = steps(record, candidate, BEFORE)
+    found = early_update(own, due)
+    assert isinstance(found, EarlyUpdate)
+    assert found.expression.line == line_of(candidate)
+    assert "only after this update" in said_of_order(found)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "reference"), [(BEFORE, BEFORE), (AFTER, AFTER), (WITHOUT, BEFORE), (AFTER, WITHOUT), (BEFORE, AFTER)]
+)
+def test_other_orders_are_left_to_others(record, candidate, reference):
+    assert early_update(*steps(record, candidate, reference)) is None
