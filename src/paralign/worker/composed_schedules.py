@@ -15,7 +15,9 @@ _DEEP = 8
 
 
 def ruling(schedule: Any, rates: Sequence[float]) -> Optional[Any]:
-    """The innermost schedule within another that has made a step's rates; None where that is the outer one.
+    """The innermost schedule within another that has made a step's rates.
+
+    None where that is the outer one.
 
     Args:
         schedule: that is advanced, or several.

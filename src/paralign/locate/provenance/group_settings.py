@@ -29,7 +29,7 @@ _HOLDING = ("key", "**")
 
 @dataclass(frozen=True)
 class Group:
-    """One group of the candidate's optimizer whose parameters have a wrong setting, the others not.
+    """A group of the candidate's optimizer that has a setting wrong, as not all have.
 
     Args:
         number: of the first such group, from 0.
@@ -56,17 +56,17 @@ def follow(context: Context, divergence: Divergence | None, group: Group) -> boo
 
 @dataclass(frozen=True)
 class Found:
-    """What is at fault, and what is said of it; '' for what is said of any expression."""
+    """What is at fault, and what is said of it; '' for what is said of any."""
 
     blamed: Blamed
     note: str = ""
 
 
 def of_group(sides: Sides, group: Group) -> Found | None:
-    """What made the setting of a group wrong; None where the groups are put together otherwise.
+    """What made the setting of a group wrong.
 
     The expression of the entry, or what made it of right values. Where the group has no such entry and the reference's groups do, what
-    makes the group.
+    makes the group. None where the groups are put together otherwise.
     """
     written = groups_of(sides.candidate)
     if len(written) != group.count:
@@ -132,7 +132,7 @@ def _entry(made: Expression, words: Collection[str]) -> tuple[Expression, Expres
 
 
 def _decided(value: Expression, right: Iterable[tuple[Expression, Expression] | None]) -> Blamed | None:
-    """The condition that gave a group its value, where it rightly gave other groups the same one."""
+    """The condition that gave a group its value, as it rightly gave others the same."""
     test = taken_as(value, "test")
     others = [entry[1] for entry in right if entry is not None]
     if test is None or not any(other.site == value.site and is_equal(other, value) for other in others):

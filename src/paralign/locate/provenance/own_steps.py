@@ -143,7 +143,9 @@ def _of_first_step(graph: ValueGraph) -> list[Expression]:
 
 
 def early_update(own: Sequence[Expression], due: Sequence[Expression]) -> EarlyUpdate | None:
-    """The update of a step, if gradients are looked at only after it, and the reference changes them only before its own.
+    """The update of a step that comes too early.
+
+    Gradients are looked at only after it, and the reference changes them only before its own.
 
     Args:
         own: what the candidate did in a step.
@@ -163,7 +165,7 @@ def early_update(own: Sequence[Expression], due: Sequence[Expression]) -> EarlyU
 
 
 def _looks_at_gradients(each: Expression) -> bool:
-    """Whether gradients are read, or changed in place by a function of a library; clearing them is not."""
+    """Whether gradients are read, or changed in place by a library's function."""
     if each.kind == "attribute":
         return each.label == "grad"
     word = each.label.rpartition(".")[2]

@@ -1,4 +1,4 @@
-"""Of schedules that are made of others, the one that gives the first wrong rates; and the number that it is wrongly built with."""
+"""Of schedules that are made of others, the one that gives the first wrong rates."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _ROLES = frozenset({"self", "function", "object", "value", "x", "step", "epoch",
 
 
 def of_name(sides: Sides) -> Blamed | None:
-    """The number of the ruling schedule of whose names the reference has other numbers only."""
+    """The number of the ruling schedule that the reference calls alike and has otherwise."""
     found = _ruling(sides)
     return None if found is None else _otherwise_named(sides, found[0])
 
 
 def of_number(sides: Sides) -> Blamed | None:
-    """The one number that only the candidate's ruling schedule takes, where only one is the reference's."""
+    """The one number that the ruling schedule takes in place of one of the reference's."""
     found = _ruling(sides)
     beside = None if found is None else found[1] or sides.reference.root("scheduler")
     if found is None or beside is None or beside.kind != "call":
@@ -47,7 +47,10 @@ def of_ruling(sides: Sides) -> Blamed | None:
 
 
 def _ruling(sides: Sides) -> tuple[Expression, Expression | None] | None:
-    """What constructs the schedule that gives the first wrong rates; beside it the reference's, if that is one within another."""
+    """What constructs the schedule of the first wrong rates.
+
+    Beside it the reference's, if that is one within another.
+    """
     step = _first_wrong(sides.candidate.rates, sides.reference.rates)
     if step is None:
         return None
@@ -65,7 +68,10 @@ def _first_wrong(own: Sequence[Sequence[float]], due: Sequence[Sequence[float]])
 
 
 def _otherwise_named(sides: Sides, built: Expression) -> Blamed | None:
-    """What made the one number of a schedule that the reference has otherwise under every name that both give it."""
+    """What made the one number of a schedule that the reference has otherwise.
+
+    Under every name that both give it.
+    """
     known: dict[str, list[Expression]] = {}
     for each in sides.reference.expressions:
         for word in _names(each) if is_number(each.scalar) else ():
@@ -82,7 +88,7 @@ def _otherwise_named(sides: Sides, built: Expression) -> Blamed | None:
 
 
 def _names(each: Expression) -> set[str]:
-    """What a value is called: by who reads it, by calls that are given it, and by entries."""
+    """What a value is called: by readers, calls that are given it, and entries."""
     found = set(keys_of(each)) if each.kind in READINGS or each.kind == "call" else set()
     for user in each.users:
         if user.kind in ("call", "parameter"):
@@ -91,7 +97,7 @@ def _names(each: Expression) -> set[str]:
 
 
 def _other_number(sides: Sides, built: Expression, beside: Expression) -> Blamed | None:
-    """What made the one number that only the candidate's schedule takes, where only one is the reference's.
+    """What made the one number that a schedule takes in place of the reference's.
 
     Rates are left out: an optimizer may be given them in place of its schedule.
     """
@@ -105,7 +111,10 @@ def _other_number(sides: Sides, built: Expression, beside: Expression) -> Blamed
 
 
 def _numbers(built: Expression, others: Sequence[Expression] = ()) -> list[Expression]:
-    """The numbers that a schedule is built with and others are not; those that any may have left out."""
+    """The numbers that a schedule is built with and others are not.
+
+    Those that any may have are left out.
+    """
     found = []
     for _, each in built.inputs:
         is_telling = is_number(each.scalar) and each.scalar not in COMMON
