@@ -103,7 +103,7 @@ def trace_back(context: Context, divergence: Divergence | None, experiment: Expe
 
 
 def _wrong_group(blamed: Difference | None, experiment: Experiment, words: Sequence[str]) -> Group | None:
-    """The first group whose parameters all have a wrong setting, where those of another group have not."""
+    """The first group with a wrong setting, where other groups have it right."""
     about = experiment.abouts[1]
     groups: dict[int, set[str]] = {}
     for name, own in about["mapped"].items():
