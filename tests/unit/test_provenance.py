@@ -12,7 +12,7 @@ import pytest
 
 from paralign.locate.provenance import blame_in_words, optimizer_settings, schedule_times, tracing_back
 from paralign.locate.provenance.blame import Search
-from paralign.locate.provenance.value_graph import Seen, ValueGraph, behind
+from paralign.locate.provenance.value_graph import Expression, Seen, ValueGraph, behind
 from paralign.worker.provenance.fresh_imports import rewritten
 from paralign.worker.provenance.observed import Recorder
 from paralign.worker.provenance.recording import lines_of
@@ -986,3 +986,21 @@ def test_a_right_number_that_is_taken_wrongly(record):
     sides = tracing_back.Sides(record(reference), record(wrong))
     found = tracing_back.of_value(sides, "", "")
     assert found.expression.line == line_of(wrong, "width**-0.5")
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_what_was_made_of_a_value_may_be_longer_than_the_stack(right):
+    """A network's prediction is thousands of expressions; whether the last of them is right excuses the first."""
+    chain = [Expression(0, "net.py", 1, "operation", "Add", ["o", "Tensor"], None)]
+    for number in range(1, 4 * sys.getrecursionlimit()):
+        chain.append(Expression(number, "net.py", 1, "operation", "Add", ["o", "Tensor"], None, [("left", chain[-1])]))
+        chain[-2].users.append(chain[-1])
+    many = np.linspace(0.1, 0.9, 64)
+    end = Expression(len(chain), "net.py", 2, "call", "np.array", ["a", [64], [1.0, 2.0], [0, 64]], many, [("0", chain[-1])])
+    chain[-1].users.append(end)
+    due = Expression(0, "ref.py", 1, "call", "np.array", ["a", [64], [1.0, 2.0], [0, 64]], many if right else many + 0.05)
+    root = Expression(len(chain) + 1, "net.py", 3, "display", "Dict", ["o", "dict"], None, [("0", end)])
+    end.users.append(root)
+    search = Search(root, None, Seen([due]), [due])
+    assert search.is_excused(chain[0]) is right
+    assert search.is_excused(chain[1]) is right

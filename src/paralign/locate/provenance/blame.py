@@ -120,27 +120,53 @@ class Search:
         return first if is_drawn(first) and doing(first) in self._draws else None
 
     def is_excused(self, each: Expression) -> bool:
-        """Whether a value led to a right result of many numbers: written in another way only."""
+        """Whether a value led to a right result of many numbers: written in another way only.
+
+        What was made of it is walked with a list, not by calls of itself: chains of a whole network are longer than Python's stack.
+        """
+        known = self._excused_at_once(each)
+        if known is not None:
+            return known
+        self._excused[each] = False
+        waiting = [(each, iter(each.users))]
+        while waiting:
+            value, users = waiting[-1]
+            user = next(users, None)
+            if user is None:
+                waiting.pop()
+                continue
+            excused = False if is_length(value, user) else self._excuses(user)
+            if excused is None:
+                self._excused[user] = False
+                waiting.append((user, iter(user.users)))
+            elif excused:
+                self._excused.update((waits, True) for waits, _ in waiting)
+                return True
+        return False
+
+    def _excused_at_once(self, each: Expression) -> bool | None:
+        """Whether a value is excused; None where what was made of it has to be asked."""
         if is_count(each) and self._right.get(each) is False and _known(each) not in self._led_by_numbers:
             return False  # whether numbers are greater than others says little of them
         if self._is_evident:
             return False
         if each.numbers is not None and _known(each) in self._led:
             return True
-        if each not in self._excused:
-            self._excused[each] = False
-            self._excused[each] = any(self._excuses(user) for user in each.users if not is_length(each, user))
-        return self._excused[each]
+        return self._excused.get(each)
 
-    def _excuses(self, user: Expression) -> bool:
-        """Whether what was made of a value is right with many numbers, or leads to that."""
+    def _excuses(self, user: Expression) -> bool | None:
+        """Whether what was made of a value is right with many numbers, or known to lead to that.
+
+        None where what was made of it has to be asked.
+        """
         if user is self.root:
             return False
-        if user.is_copy:
-            return self.is_excused(user)
-        if user.kind not in _FAITHFUL or _is_simple(user):
-            return False
-        return self._shows(user) or self.is_excused(user)
+        if not user.is_copy:
+            if user.kind not in _FAITHFUL or _is_simple(user):
+                return False
+            if self._shows(user):
+                return True
+        return self._excused_at_once(user)
 
     def _shows(self, each: Expression) -> bool:
         return each.numbers is not None and each.numbers.size >= TELLING and bool(self.is_right(each))
