@@ -8,13 +8,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
-from paralign.locate.runs.traverse import begin_alike, computing, computing_users, made
+from paralign.locate.runs.traverse import begin_alike, computing, computing_users, made, makers
 from paralign.locate.source.bindings import Code
 from paralign.locate.source.call_arguments import argument_line, differing
 from paralign.locate.source.statements import calls
 
 if TYPE_CHECKING:
-    from paralign.locate.runs.dataflow import Graph, Operation
+    from paralign.locate.runs.dataflow import Graph, Operation, Value
     from paralign.locate.runs.judgement import Judgement
     from paralign.locate.types import Guilt
 
@@ -71,7 +71,10 @@ def construction(graph: Graph, operation: Operation) -> tuple[str, ...]:
 def _is_kernel(layer: str, operation: Operation) -> bool:
     """Whether an operation is what a layer of the framework is there for."""
     word, name = layer.lower(), operation.kind.replace("_", "")
-    return word.startswith(name) or any(word.startswith(begin) and name.startswith(kernel) for begin, kernel in _KERNELS.items())
+    if word.startswith(name):
+        return True
+    kernels = [kernel for begin, kernel in _KERNELS.items() if word.startswith(begin)]
+    return name.startswith(tuple(kernels))
 
 
 def own_line(graph: Graph, operation: Operation) -> str | None:
@@ -100,8 +103,9 @@ def is_container_line(graph: Graph, operation: Operation) -> bool:
         return True
     container = operation.module.rpartition(".")[0]
     for other in graph.operations:
-        same_line = other.source == operation.source and other.stack == operation.stack
-        if same_line and other.module != operation.module and other.module.rpartition(".")[0] == container:
+        if other.stack != operation.stack or other.module == operation.module:
+            continue
+        if other.module.rpartition(".")[0] == container:
             return True
     return False
 
@@ -133,13 +137,16 @@ class Passage:
     @cached_property
     def due(self) -> Operation | None:
         """The reference's operation in its place."""
-        like = self.twin is not None and self.twin.kind == self.operation.kind
-        return self.twin if like else computing(self.guilt.trial.due.maker)
+        if self.twin is not None and self.twin.kind == self.operation.kind:
+            return self.twin
+        return computing(self.guilt.trial.due.maker)
 
     @cached_property
     def counterpart(self) -> Operation | None:
         """The reference's operation in its place, if it is of the same kind."""
-        return self.due if self.due is not None and self.due.kind == self.operation.kind else None
+        if self.due is None or self.due.kind != self.operation.kind:
+            return None
+        return self.due
 
     @cached_property
     def guilty(self) -> set[int]:
@@ -151,8 +158,10 @@ class Passage:
         """Right operations of the run as it is, and of the mended one."""
         found: list[tuple[Graph, Operation]] = []
         for run in dict.fromkeys((self.judgement, self.guilt.mended or self.judgement)):
-            others = [o for o in run.candidate.operations if o.number not in self.guilty]
-            found += [(run.candidate, o) for o in others if _is_right(run, o, self.guilt.replaced)]
+            for operation in run.candidate.operations:
+                if operation.number in self.guilty or not _is_right(run, operation, self.guilt.replaced):
+                    continue
+                found.append((run.candidate, operation))
         return found
 
     @cached_property
@@ -161,20 +170,28 @@ class Passage:
 
         Those with the same arguments as well, where the reference gives them these: they are right there by no chance.
         """
-        kind, arguments = self.operation.kind, self.operation.arguments
-        found = [(g, o) for g, o in self.right if o.kind == kind and (self.alike or o.arguments != arguments or self._is_due(o))]
+        kind = self.operation.kind
+        found = [(g, o) for g, o in self.right if o.kind == kind and self._exonerates(o)]
         if self.due is not None and self.due.kind != kind:
             found += [(g, o) for g, o in self.right if o.kind == self.due.kind]
         return found
+
+    def _exonerates(self, other: Operation) -> bool:
+        """Whether a right operation of the kind shows that the lines it passed are right."""
+        if self.alike or other.arguments != self.operation.arguments:
+            return True
+        return self._is_due(other)
 
     def _is_due(self, other: Operation) -> bool:
         """Whether the reference gives a right operation the arguments that are wrong here."""
         if self.counterpart is None:
             return False
         wrong = differing(self.operation.arguments, self.counterpart.arguments)
-        twins = [partner.maker for value in other.outputs for partner in self.judgement.partners(value)]
-        alike = [twin for twin in twins if twin is not None and twin.kind == other.kind]
-        return bool(wrong and alike) and all(wrong.isdisjoint(differing(other.arguments, twin.arguments)) for twin in alike)
+        due = makers(partner for value in other.outputs for partner in self.judgement.partners(value))
+        alike = [twin for twin in due if twin.kind == other.kind]
+        if not wrong or not alike:
+            return False
+        return all(wrong.isdisjoint(differing(other.arguments, twin.arguments)) for twin in alike)
 
     @cached_property
     def unshared(self) -> str:
@@ -200,7 +217,9 @@ class Passage:
         if not 0 < depth < len(self.lines):
             return self.unshared
         for graph, operation in self.right:
-            way = self._lines(graph, operation) if operation.kind == self.operation.kind else ()
+            if operation.kind != self.operation.kind:
+                continue
+            way = self._lines(graph, operation)
             if way[:depth] == self.lines[:depth] and way[: depth + 1] != self.lines[: depth + 1]:
                 return self.lines[depth]
         return self.unshared
@@ -211,7 +230,9 @@ class Passage:
     def argument(self) -> str | None:
         """The call that gives the layer its differing argument, if its line is right elsewhere."""
         names = self._differing()
-        return argument_line(self.lines, names) if names and self._is_fine_elsewhere() else None
+        if not names or not self._is_fine_elsewhere():
+            return None
+        return argument_line(self.lines, names)
 
     def _differing(self) -> set[str]:
         """The arguments that differ, if the innermost line constructs the layer."""
@@ -221,8 +242,11 @@ class Passage:
 
     def _is_fine_elsewhere(self) -> bool:
         """Whether this line built a right layer of the kind too, or builds one layer only."""
-        if any(o.kind == self.operation.kind and self._is_of_line(g, o) for g, o in self.right):
-            return True
+        for graph, operation in self.right:
+            if operation.kind != self.operation.kind:
+                continue
+            if self._is_of_line(graph, operation):
+                return True
         graph = self.judgement.candidate
         return len({o.module for o in graph.operations if self._is_of_line(graph, o)}) == 1
 
@@ -231,19 +255,22 @@ class Passage:
 
     def own_setting(self) -> str | None:
         """Where the user's module was constructed whose setting the operation's line reads."""
-        passing = [o for _, o in self.others if o.source == self.operation.source]
         if self.innermost != self.unshared:
             return None
-        return _own_setting(self.judgement.candidate, self.operation, passing) if passing else None
+        passing = [o for _, o in self.others if o.source == self.operation.source]
+        if not passing:
+            return None
+        return _own_setting(self.judgement.candidate, self.operation, passing)
 
 
 def _own_setting(graph: Graph, operation: Operation, others: list[Operation]) -> str | None:
     """Where the user's module was constructed whose setting an operation's line reads."""
     path = operation.module
-    if path not in graph.built or path in graph.kinds or any(o.module == path for o in others):
+    if path not in graph.built or path in graph.kinds:
         return None
-    tensors = [v.record.name for v in graph.values.values() if v.record.role in ("parameter", "buffer")]
-    held = {name[len(path) + 1 :].partition(".")[0] for name in (*tensors, *graph.built) if name.startswith(f"{path}.")}
+    if path in {o.module for o in others}:
+        return None
+    held = _held(graph, path)
     code = Code(operation.source)
     for attribute in code.attributes:
         if attribute not in held and code.setting(attribute) is not None:
@@ -251,23 +278,36 @@ def _own_setting(graph: Graph, operation: Operation, others: list[Operation]) ->
     return None
 
 
+def _held(graph: Graph, path: str) -> set[str]:
+    """The attributes of a module that hold tensors or other modules."""
+    tensors = [v.record.name for v in graph.values.values() if v.record.role in ("parameter", "buffer")]
+    begin = f"{path}."
+    return {name.removeprefix(begin).partition(".")[0] for name in (*tensors, *graph.built) if name.startswith(begin)}
+
+
 def _is_right(judgement: Judgement, operation: Operation, replaced: set[int]) -> bool:
     """Whether an operation makes right results, or others make right ones of them at once."""
-    if not all(judgement.is_right(v) for v in operation.inputs):
+    if not judgement.takes_right(operation):
         return False
     wrong = [v for v in made(operation) if not judgement.is_right(v)]
     if not wrong:
         return True
-    users = [user for each in wrong for user in computing_users(each) if user.kind not in MOVES]
-    if any(user.number in replaced for user in users):
-        return False
-    after = [v for user in users for v in made(user)]
-    return bool(after) and all(judgement.is_right(v) for v in after)
+    after: list[Value] = []
+    for value in wrong:
+        for user in computing_users(value):
+            if user.kind in MOVES:
+                continue
+            if user.number in replaced:
+                return False
+            after += made(user)
+    return bool(after) and judgement.wrong.isdisjoint(after)
 
 
 def _calling(lines: tuple[str, ...], ways: set[tuple[str, ...]]) -> str:
     """The innermost line that calls what holds the inner line several times; else the first."""
-    for inner, outer in pairwise(lines) if lines in ways else ():
+    if lines not in ways:
+        return lines[0]
+    for inner, outer in pairwise(lines):
         if calls(outer, inner) > 1:
             return outer
     return lines[0]

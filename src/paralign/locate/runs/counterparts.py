@@ -18,7 +18,7 @@ from paralign.capture import sketch as sketches
 from paralign.dtypes import is_floating
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from paralign.locate.runs.dataflow import Graph, Value
 
@@ -95,9 +95,9 @@ class Matches:
         """The values that this one repeats along some axes, or that repeat it."""
         if not is_telling(value) or value.unmasked is not None:
             return []
-        size, found = value.size, []
-        for (other, masked), cell in self._cells.items():
-            if masked or other == size or not other or not size or (other % size and size % other):
+        found = []
+        for (size, masked), cell in self._cells.items():
+            if masked or size == value.size or not _is_multiple(size, value.size):
                 continue
             for _, each in cell.near(value.digest or "", 2 * self.equal):
                 far = digests.distance(each.digest or "", value.digest or "", sized=False)
@@ -107,11 +107,12 @@ class Matches:
 
     def _within(self, value: Value, limit: float, *, nearest: bool = False) -> list[tuple[float, Value]]:
         """The values within a limit, with distances; ``nearest``: candidates for the nearest."""
-        digest = _telling_part(value)
         cell = self._cells.get(_cell_of(value))
+        if cell is None:
+            return []
         found: list[tuple[float, Value]] = []
         best = limit
-        for gap, other in cell.near(digest, 2 * limit) if cell is not None else []:
+        for gap, other in cell.near(_telling_part(value), 2 * limit):
             if nearest and gap > 2 * best:  # further than the nearest so far, as are all that follow
                 break
             far = apart(other, value)
@@ -158,6 +159,18 @@ def apart(one: Value, other: Value) -> float:
     return far
 
 
+def _is_multiple(one: float, other: float) -> bool:
+    """Whether one of two numbers of elements is a multiple of the other, and none is zero."""
+    if not one or not other:
+        return False
+    return one % other == 0 or other % one == 0
+
+
+def digests_of(values: Iterable[Value]) -> set[str | None]:
+    """The digests of some values."""
+    return {value.digest for value in values}
+
+
 def _telling_part(value: Value) -> str:
     """The digest of what is not masked; of the whole value where nothing is."""
     return value.unmasked or value.digest or digests.EMPTY
@@ -171,17 +184,24 @@ def _cell_of(value: Value) -> tuple[float, bool]:
 def _figures(digest: str | None) -> list[float]:
     """Figures of a digest, scaled so that near digests have near figures."""
     known = digests.figures(digest or digests.EMPTY)
-    shares = (x if abs(x) <= 1 else math.copysign(1 + math.log(abs(x)), x) for x in known.moments())
-    return [math.log(max(known.rms, _SMALLEST)), *shares]
+    return [math.log(max(known.rms, _SMALLEST)), *map(_scaled, known.moments())]
+
+
+def _scaled(moment: float) -> float:
+    """A moment; of one beyond 1, the logarithm of what it exceeds 1 by."""
+    if abs(moment) <= 1:
+        return moment
+    return math.copysign(1 + math.log(abs(moment)), moment)
 
 
 def is_telling(value: Value) -> bool:
     """Whether a value is too particular to be met by chance."""
     if value.digest is None:
         return False
+    floating = is_floating(value.record.dtype)
     if digests.is_evidence(_telling_part(value)):
-        return is_floating(value.record.dtype) or digests.size_and_rms(value.digest)[0] >= _SEVERAL
-    if not is_floating(value.record.dtype):
+        return floating or digests.size_and_rms(value.digest)[0] >= _SEVERAL
+    if not floating:
         return False
     figures = digests.numbers(_telling_part(value))[1:]
     return bool(figures) and not all((figure * _SIMPLE).is_integer() for figure in figures[:2])

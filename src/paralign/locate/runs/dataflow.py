@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from paralign.capture import digest as digests
+from paralign.locate.source.call_arguments import is_number
 from paralign.worker.protocol import watched_pass
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class Operation:
     @property
     def numbers(self) -> list[float]:
         """The numbers among its arguments, in ascending order; those in lists are left out."""
-        return sorted(float(a) for a in self.arguments.values() if isinstance(a, (int, float)) and not isinstance(a, bool))
+        return sorted(float(a) for a in self.arguments.values() if is_number(a))
 
 
 class Graph:
@@ -149,13 +150,13 @@ class Graph:
 
     def _is_handed_on(self, record: Record) -> bool:
         """Whether a value came from nowhere watched, and can be known by its digest."""
-        given = record.role == "input" and not record.name and record.attrs.get("operation") == "given"
-        return given and record.digest is not None and digests.is_evidence(record.digest)
+        if record.role != "input" or record.name or record.attrs.get("operation") != "given":
+            return False
+        return record.digest is not None and digests.is_evidence(record.digest)
 
     def _add_gradient(self, record: Record) -> None:
-        value = self.values.get(record.inputs[0]) if record.inputs else None
-        if value is not None:
-            value.gradient = record
+        if record.inputs and record.inputs[0] in self.values:
+            self.values[record.inputs[0]].gradient = record
 
     def _add_result(self, record: Record, value: Value, made: dict[tuple[int, str], Operation]) -> None:
         written = record.leaf == WRITTEN
@@ -207,8 +208,10 @@ class Graph:
         places = {_place(v, v.record.call): v.record for v in other.values.values()}
         found = {}
         for number, value in self.values.items():
-            call = numbers.get(value.record.call) if value.maker is not None else -1
-            record = None if call is None else places.get(_place(value, call))
+            call = -1 if value.maker is None else numbers.get(value.record.call)
+            if call is None:
+                continue
+            record = places.get(_place(value, call))
             if record is not None:
                 found[number] = record
         return found

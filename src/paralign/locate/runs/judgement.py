@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
 from paralign.locate.reaching import reached
-from paralign.locate.runs.counterparts import ALIKE, SLIGHT, Matches, apart, is_telling, ordered_distance
+from paralign.locate.runs.counterparts import ALIKE, SLIGHT, Matches, apart, digests_of, is_telling, ordered_distance
+from paralign.locate.runs.traverse import makers, users_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -92,32 +93,41 @@ class Judgement:
     def _judge_given(self, value: Value) -> None:
         far, _ = self.matches.nearest(value)
         self.error[value] = far
-        if far > max(self.scale.equal, self.scale.own * self.scale.floor) and not _is_trivial(value):
+        limit = max(self.scale.equal, self.scale.own * self.scale.floor)
+        if far > limit and not _is_trivial(value):
             self.wrong.add(value)
 
     def _judge(self, operation: Operation) -> None:
         known = [self.error[value] for value in operation.inputs if value not in self.wrong]
         blurred = max((self.blur.get(v, 0.0) for v in operation.inputs), default=0.0)
-        before = max([blurred, *(e for e in known if math.isfinite(e))])
+        before = max([blurred, *filter(math.isfinite, known)])
         for value in operation.outputs:
             if value.digest is None or value.digest == "e1:0":
                 self.error[value] = 0.0
                 continue
             far, partner = self.matches.nearest(value)
             self.error[value] = far
-            if far > self.scale.equal and (partner is None or far > self.allowed(partner, before)) and not _is_trivial(value):
+            if self._is_wrong(value, partner, before):
                 self.wrong.add(value)
             if value in self.wrong and blurred:  # another way of computing the same hands it on
                 self.blur[value] = blurred
             elif far > 0 and partner is not None:
                 self._blur(value, partner, operation, blurred)
 
+    def _is_wrong(self, value: Value, partner: Value | None, before: float) -> bool:
+        """Whether a result is further from the reference's than its inputs' error explains."""
+        limit = self.scale.equal
+        if partner is not None:
+            limit = max(limit, self.allowed(partner, before))
+        return self.error[value] > limit and not _is_trivial(value)
+
     def _blur(self, value: Value, partner: Value, maker: Operation, before: float) -> None:
         """Keep how far a right value is off by coordinates that were computed in float32."""
-        own = self.noise.get(partner.record.id, 0.0) if maker.kind in COORDINATES else 0.0
+        own = self._noise_of(partner) if maker.kind in COORDINATES else 0.0
         limit = self.scale.own * max(own, self._gain(partner) * before)
-        in_order = ordered_distance(partner, value)
-        far = before if in_order is None else in_order  # where the order cannot be seen: as far as what it is made of
+        far = ordered_distance(partner, value)
+        if far is None:  # the order cannot be seen: as far as what it is made of
+            far = before
         if 0 < far <= limit:
             self.blur[value] = far
             self.error[value] = max(self.error[value], far)
@@ -129,8 +139,10 @@ class Judgement:
             if operation.kind not in COORDINATES or operation.written:
                 continue
             for value in operation.outputs:
+                if value not in self.blur or value in self.wrong:
+                    continue
                 due = [p for p in self.partners(value) if p.shape == value.shape]
-                if due and value in self.blur and value not in self.wrong:
+                if due:
                     pairs.append((value, min(due, key=lambda p: ordered_distance(p, value) or 0.0)))
         return pairs
 
@@ -146,16 +158,22 @@ class Judgement:
         """Whether a result is near a reference's value, but further off than inputs explain."""
         return any(self.error[value] <= SLIGHT for value in self.wrong)
 
+    def _noise_of(self, value: Value) -> float:
+        """How far the reference is from itself at one of its values."""
+        return self.noise.get(value.record.id, 0.0)
+
     def _gain(self, partner: Value) -> float:
         """By how much an operation of the reference enlarges the noise of its inputs; at least 1."""
-        maker = partner.maker
-        behind = max((self.noise.get(v.record.id, 0.0) for v in maker.inputs), default=0.0) if maker else 0.0
-        return max(1.0, self.noise.get(partner.record.id, 0.0) / max(behind, self.scale.floor / 2))
+        behind = 0.0
+        if partner.maker is not None:
+            behind = max(map(self._noise_of, partner.maker.inputs), default=0.0)
+        return max(1.0, self._noise_of(partner) / max(behind, self.scale.floor / 2))
 
     def allowed(self, partner: Value, before: float) -> float:
         """The greatest distance that is no fault of the operation, given its inputs'."""
-        maker = partner.maker
-        own = self.noise.get(partner.record.id, 0.0) if maker is not None and maker.kind in COORDINATES else 0.0
+        own = 0.0
+        if partner.maker is not None and partner.maker.kind in COORDINATES:
+            own = self._noise_of(partner)
         return self.scale.own * max(self.scale.floor, self._gain(partner) * before, own)
 
     def is_right(self, value: Value) -> bool:
@@ -166,26 +184,38 @@ class Judgement:
         """Whether a value is right, and so particular that this is no accident."""
         return self.is_right(value) and is_telling(value)
 
+    def takes_right(self, operation: Operation) -> bool:
+        """Whether all that an operation takes is right."""
+        return self.wrong.isdisjoint(operation.inputs)
+
+    def makes_wrong(self, operation: Operation) -> bool:
+        """Whether a result of an operation is wrong."""
+        return not self.wrong.isdisjoint(operation.outputs)
+
     def leads_right(self, given: Value, besides: Collection[Operation]) -> bool:
         """Whether an operation computes a right value with the whole of what is given.
 
         Then it is right, as a table that the reference has in another form. What only takes elements of it does not tell.
         """
-        handed_on = reached([given], lambda v: [o for user in v.users if user.kind in MOVES for o in user.outputs])
-        users = [user for value in handed_on for user in value.users if user not in besides and user.kind not in _TAKING]
-        computed = [user for user in users if any(self.is_established(v) for v in user.inputs if v not in handed_on)]
-        return any(self.is_established(made) for user in computed for made in user.outputs)
+        for user in users_of(reached([given], _moved_to)):
+            if user in besides or user.kind in _TAKING:
+                continue
+            if any(map(self.is_established, user.inputs)) and any(map(self.is_established, user.outputs)):
+                return True
+        return False
 
     def lacking(self, value: Value) -> bool:
         """Whether the candidate has a reference's value nowhere."""
-        return value.digest is not None and is_telling(value) and self.backwards.nearest(value)[0] > self.scale.own * self.scale.floor
+        if value.digest is None or not is_telling(value):
+            return False
+        return self.backwards.nearest(value)[0] > self.scale.own * self.scale.floor
 
     def partners(self, value: Value) -> list[Value]:
         """The reference's values that a right value may be."""
         same = self.matches.equals(value)
-        if same:
+        if same or value in self.wrong:
             return same
-        return self.matches.next_to(value) if value not in self.wrong else []
+        return self.matches.next_to(value)
 
     def partners_of(self, values: Iterable[Value]) -> set[Value]:
         """The reference's values that any of some values may be."""
@@ -197,16 +227,26 @@ class Judgement:
     def disordered(self, value: Value) -> bool:
         """Whether a right value has the reference's elements in another order."""
         if value not in self._disordered:
-            distances = [ordered_distance(p, value) for p in self.partners(value)] if self.is_established(value) else []
-            known = [far for far in distances if far is not None]
-            self._disordered[value] = min(known, default=0.0) > ALIKE
+            self._disordered[value] = self._disorder_of(value) > ALIKE
         return self._disordered[value]
+
+    def _disorder_of(self, value: Value) -> float:
+        """How far an established value is from the nearest of the reference's, in order."""
+        if not self.is_established(value):
+            return 0.0
+        distances = [ordered_distance(p, value) for p in self.partners(value)]
+        return min((far for far in distances if far is not None), default=0.0)
 
     def misplaced(self) -> list[tuple[Value, Value]]:
         """The pairs of outputs whose candidate's is right in itself, but at another place."""
         if self.scale.thorough:
             return []
-        return [(first, second) for first, second in self.wrong_outputs() if second not in self.wrong and not self.disordered(second)]
+        found: list[tuple[Value, Value]] = []
+        for first, second in self.wrong_outputs():
+            if second in self.wrong or self.disordered(second):
+                continue
+            found.append((first, second))
+        return found
 
     def is_complement(self, value: Value) -> bool:
         """Whether the reference has a boolean mask the other way round."""
@@ -244,25 +284,35 @@ class Judgement:
 
     def wrong_outputs(self) -> list[tuple[Value, Value]]:
         """The pairs of outputs that differ by more than noise, in elements or in their order."""
-        found = []
-        for first, second, far in self.outputs:
-            limit = self.scale.own * max(self.scale.floor, self._inherited(second))
-            wrong = self.scale.thorough or second in self.wrong or far > max(limit, 10 * self._inherited(second))
-            if wrong and far > self.scale.equal:
-                found.append((first, second))
-        return found
+        return [(first, second) for first, second, far in self.outputs if self._is_wrong_output(second, far)]
+
+    def _is_wrong_output(self, value: Value, far: float) -> bool:
+        """Whether an output that is so far from the reference's differs by more than noise."""
+        limit = self.scale.equal
+        if not self.scale.thorough and value not in self.wrong:
+            inherited = self._inherited(value)
+            limit = max(limit, self.scale.own * max(self.scale.floor, inherited), 10 * inherited)
+        return far > limit
 
     def _inherited(self, value: Value) -> float:
+        """The error of a right value, which is that of what it was made of."""
         far = self.error.get(value, 0.0)
-        return far if value not in self.wrong and math.isfinite(far) else 0.0
+        if value in self.wrong or not math.isfinite(far):
+            return 0.0
+        return far
 
     def carrying(self) -> set[Operation]:
         """The operations that made the wrong outputs wrong, as far back as values are wrong."""
-        way = reached(
-            (second for _, second in self.wrong_outputs()),
-            lambda v: v.maker.inputs if v.maker is not None and (v in self.wrong or self.scale.thorough) else (),
-        )
-        return {value.maker for value in way if value.maker is not None and value in self.wrong}
+        way = reached([second for _, second in self.wrong_outputs()], self._behind_wrong)
+        return set(makers(value for value in way if value in self.wrong))
+
+    def _behind_wrong(self, value: Value) -> Iterable[Value]:
+        """What a wrong value was made of; in a thorough search, what any value was made of."""
+        if value.maker is None:
+            return ()
+        if self.scale.thorough or value in self.wrong:
+            return value.maker.inputs
+        return ()
 
     def twin(self, operation: Operation) -> Operation | None:
         """The reference's operation that takes the same right values, preferably of the kind."""
@@ -272,12 +322,14 @@ class Judgement:
 
     def _find_twin(self, operation: Operation) -> Operation | None:
         """As :meth:`twin`, looked for."""
+        if not operation.inputs:
+            return self._without_inputs(operation)
         shared = self._sharing(operation)
         if not shared:
-            return self._without_inputs(operation) if not operation.inputs else None
+            return None
         place = operation.order / max(1, len(self.candidate.values))
         length = max(1, len(self.reference.values))
-        wrong = any(v in self.wrong for v in operation.outputs)
+        wrong = self.makes_wrong(operation)
 
         def likeness(other: Operation) -> tuple[bool, bool, int, bool, float]:
             lacking = any(map(self.lacking, other.outputs))  # what the candidate has was done elsewhere
@@ -299,26 +351,29 @@ class Judgement:
         return shared
 
     def _without_inputs(self, operation: Operation) -> Operation | None:
+        """The reference's operation of the kind that makes of nothing what the candidate lacks."""
         sizes = {v.shape for v in operation.outputs}
-        alike = [
-            o for o in self.reference.operations if not o.inputs and o.kind == operation.kind and {v.shape for v in o.outputs} == sizes
-        ]
-        return next((o for o in alike if any(self.backwards.nearest(v)[0] > self.scale.equal for v in o.outputs)), None)
+        for other in self.reference.operations:
+            if other.inputs or other.kind != operation.kind or {v.shape for v in other.outputs} != sizes:
+                continue
+            if any(self.backwards.nearest(v)[0] > self.scale.equal for v in other.outputs):
+                return other
+        return None
 
     def same_inputs(self, operation: Operation, twin: Operation) -> bool:
         """Whether two operations take the same values, as far as values tell."""
-        due = {v for v in twin.inputs if is_telling(v)}
-        taken = [v for v in operation.inputs if is_telling(v)]
-        known = self.partners_of(taken)
-        digested = {p.digest for p in known}
-        if any(v not in known and v.digest not in digested for v in due):
-            return False
-        due_digests = {v.digest for v in due}
-        for value in taken:
-            partners = self.partners(value)
-            if due.isdisjoint(partners) and due_digests.isdisjoint(p.digest for p in partners):
-                return False
-        return True
+        due = set(filter(is_telling, twin.inputs))
+        taken = list(filter(is_telling, operation.inputs))
+        return self._are_known(due, self.partners_of(taken)) and all(self._is_among(v, due) for v in taken)
+
+    def _are_known(self, due: set[Value], known: set[Value]) -> bool:
+        """Whether each of some values of the reference is one of others, or holds the same."""
+        return digests_of(due - known) <= digests_of(known)
+
+    def _is_among(self, value: Value, due: set[Value]) -> bool:
+        """Whether a value of the candidate is one of some of the reference, or holds the same."""
+        partners = self.partners(value)
+        return not due.isdisjoint(partners) or not digests_of(due).isdisjoint(digests_of(partners))
 
 
 def _true(digest: str) -> tuple[int, int]:
@@ -330,3 +385,8 @@ def _true(digest: str) -> tuple[int, int]:
 def _is_trivial(value: Value) -> bool:
     """Whether a value is a constant that anything may contain: zeros, ones, simple numbers."""
     return value.is_constant and not is_telling(value)
+
+
+def _moved_to(value: Value) -> list[Value]:
+    """What a value becomes where it is only moved."""
+    return [moved for user in value.users if user.kind in MOVES for moved in user.outputs]

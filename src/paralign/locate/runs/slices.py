@@ -17,6 +17,7 @@ from paralign.locate.runs.value_index import Values
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from paralign.capture.passes import Figures
     from paralign.locate.runs.dataflow import Operation, Value
     from paralign.locate.runs.judgement import Judgement
 
@@ -61,21 +62,19 @@ class Slices:
         if value.digest is None:
             return False
         same = self._known.find(value.digest)
-        shape = [n for n in value.shape if n != 1]
-        alike = [part for part in same if [n for n in part.shape if n != 1] == shape]
+        alike = [part for part in same if _same_shape(part, value)]
         if alike and value.sketch is not None:
             return any(sketches.distance(sketches.sketch(part), value.sketch) <= ALIKE for part in alike)
-        return bool(same) or (value.unmasked is not None and value.unmasked in self._known)
+        if same:
+            return True
+        return value.unmasked is not None and value.unmasked in self._known
 
     def _is_mask(self, value: Value) -> bool:
         """Whether a value is a known mask times any positive factor."""
         if value.digest is None:
             return False
         own = digests.figures(value.digest)
-        return any(
-            (own.rms > 0) == (known.rms > 0) and all(abs(a - b) <= SAME for a, b in zip(own.shares(), known.shares(), strict=False))
-            for known in self._masks
-        )
+        return any(_is_scaled(own, known) for known in self._masks)
 
     def _lacks_scale(self, value: Value) -> bool:
         """Whether a value that has to be scaled goes on without that."""
@@ -93,22 +92,57 @@ class Slices:
         held: set[Value] = set()
         suspects: list[Operation] = []
         for operation in region:
-            good = all(v in fine or v.maker is None or judgement.is_right(v) for v in operation.inputs)
-            if all(v in bare or v.maker is None or not is_telling(v) for v in operation.inputs):
-                bare.update(operation.outputs)
-            if all(v in bare and self._is_mask(v) for v in operation.outputs):
-                fine.update(operation.outputs)
-            elif good and any(self._lacks_scale(v) for v in operation.outputs):
+            made = operation.outputs
+            good = _takes_right(judgement, operation, fine)
+            if _takes_numbers(operation, bare):
+                bare.update(made)
+            if bare.issuperset(made) and all(map(self._is_mask, made)):
+                fine.update(made)
+            elif good and any(map(self._lacks_scale, made)):
                 return operation
-            elif all(self.holds(v) for v in operation.outputs):
-                held.update(v for v in operation.outputs if is_telling(v))
-                fine.update(operation.outputs)
+            elif all(map(self.holds, made)):
+                held.update(filter(is_telling, made))
+                fine.update(made)
             elif good and operation.kind in MOVES and len(operation.inputs) == 1:
-                fine.update(operation.outputs)
+                fine.update(made)
             elif good:
                 suspects.append(operation)
+        if not held:
+            return None
         innocent = _ways(held)
-        return next((o for o in suspects if o not in innocent), None) if held else None
+        return next((o for o in suspects if o not in innocent), None)
+
+
+def _takes_right(judgement: Judgement, operation: Operation, fine: set[Value]) -> bool:
+    """Whether all that an operation takes is right, is given, or is a part of what is right."""
+    for value in operation.inputs:
+        if value.maker is None or value in fine:
+            continue
+        if not judgement.is_right(value):
+            return False
+    return True
+
+
+def _takes_numbers(operation: Operation, bare: set[Value]) -> bool:
+    """Whether all that an operation takes was computed of numbers alone, or could be."""
+    for value in operation.inputs:
+        if value.maker is None or value in bare:
+            continue
+        if is_telling(value):
+            return False
+    return True
+
+
+def _same_shape(part: np.ndarray, value: Value) -> bool:
+    """Whether an array has the shape of a value, but for axes of length one."""
+    return [n for n in part.shape if n != 1] == [n for n in value.shape if n != 1]
+
+
+def _is_scaled(own: Figures, known: Figures) -> bool:
+    """Whether figures are those of a mask times any positive factor."""
+    if (own.rms > 0) != (known.rms > 0):
+        return False
+    return all(abs(a - b) <= SAME for a, b in zip(own.shares(), known.shares(), strict=False))
 
 
 def _ways(values: Iterable[Value]) -> set[Operation]:

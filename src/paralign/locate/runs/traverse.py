@@ -39,7 +39,14 @@ def before_any_moves(value: Value) -> Value:
 
 def computing_users(value: Value) -> list[Operation]:
     """The operations that take a value, and those that take what was only moved of it."""
-    return list(reached(value.users, lambda user: users_of(user.outputs) if user.kind in MOVES else []))
+    return list(reached(value.users, _users_of_moved))
+
+
+def _users_of_moved(operation: Operation) -> list[Operation]:
+    """What takes the results of an operation that only moves values; nothing of another one."""
+    if operation.kind not in MOVES:
+        return []
+    return users_of(operation.outputs)
 
 
 def users_of(values: Iterable[Value]) -> list[Operation]:
@@ -71,8 +78,10 @@ def made(operation: Operation) -> list[Value]:
 
 def makers_of(judgement: Judgement, values: list[Value]) -> list[Operation]:
     """What makes the reference's values in the candidate, where lines are known."""
-    same = [own for v in values if is_telling(v) for own in judgement.backwards.equals(v)]
-    return [own.maker for own in same if own.maker is not None and own.maker.stack]
+    same: list[Value] = []
+    for value in filter(is_telling, values):
+        same += judgement.backwards.equals(value)
+    return [maker for maker in makers(same) if maker.stack]
 
 
 def way_to(judgement: Judgement, due: Value, most: int) -> list[Operation]:
@@ -80,7 +89,7 @@ def way_to(judgement: Judgement, due: Value, most: int) -> list[Operation]:
 
     The one that made it comes first; there are ``most`` at most.
     """
-    way = reached(makers([due]), lambda operation: makers(v for v in operation.inputs if judgement.lacking(v)))
+    way = reached(makers([due]), lambda operation: makers(filter(judgement.lacking, operation.inputs)))
     return list(islice(way, most))
 
 
@@ -115,6 +124,8 @@ def parting(maker: Operation, operation: Operation) -> str:
 
 def taken_besides(judgement: Judgement, value: Value, user: Operation, missing: Operation) -> bool:
     """Whether others take a value as in the reference: then the step is missing later."""
-    kinds = {o.kind for o in computing_users(value) if o is not user and o.kind not in MOVES}
-    theirs = {o.kind for partner in judgement.partners(value) for o in computing_users(partner) if o is not missing}
+    kinds = {o.kind for o in computing_users(value) if o is not user} - MOVES
+    theirs: set[str] = set()
+    for partner in judgement.partners(value):
+        theirs.update(o.kind for o in computing_users(partner) if o is not missing)
     return not kinds.isdisjoint(theirs)

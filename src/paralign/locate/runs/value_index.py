@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from paralign.capture.digest import agree, size_and_rms
 from paralign.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 Item = TypeVar("Item")
 
@@ -39,21 +42,21 @@ class Values(Generic[Item]):
 
     def find(self, digest: str) -> list[Item]:
         """The items whose digests agree, those of one digest in order of addition."""
-        size, cell = self._cell(digest)
         found: list[Item] = []
+        for items in self._agreeing(digest):
+            found += items
+        return found
+
+    def _agreeing(self, digest: str) -> Iterator[list[Item]]:
+        """The items of each digest that agrees with one."""
+        size, cell = self._cell(digest)
         for place in {cell - 1, cell, cell + 1}:  # one and the same where cells are infinite
             for known, items in self._cells.get((size, place), {}).items():
                 if known == digest or agree(known, digest, self._tolerance):
-                    found += items
-        return found
+                    yield items
 
     def __contains__(self, digest: str) -> bool:
-        size, cell = self._cell(digest)
-        return any(
-            known == digest or agree(known, digest, self._tolerance)
-            for place in {cell - 1, cell, cell + 1}
-            for known in self._cells.get((size, place), {})
-        )
+        return any(True for _ in self._agreeing(digest))
 
     def _cell(self, digest: str) -> tuple[float, float]:
         size, rms = size_and_rms(digest)

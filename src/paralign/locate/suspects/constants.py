@@ -15,8 +15,12 @@ from paralign.catalogue.parameters import literal, stored
 from paralign.locate.reaching import reached
 from paralign.locate.runs.construction import own_line
 from paralign.locate.runs.counterparts import is_telling
+from paralign.locate.runs.traverse import makers, users_of
+from paralign.locate.source.call_arguments import is_number
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from paralign.locate.runs.dataflow import Graph, Operation, Value
     from paralign.locate.runs.judgement import Judgement
 
@@ -108,16 +112,22 @@ class Unshown:
 
 def listed(places: list[str]) -> str:
     """The first places, and how many more."""
-    return ", ".join(places[:_LISTED]) + (f" and {len(places) - _LISTED} more" if len(places) > _LISTED else "")
+    said = ", ".join(places[:_LISTED])
+    if len(places) > _LISTED:
+        said += f" and {len(places) - _LISTED} more"
+    return said
 
 
 def of_loss(graph: Graph) -> set[Operation]:
     """The operations of a pass that the loss needs and the model's outputs do not."""
-    loss, outputs = (
-        {v.maker for v in reached(ends, lambda v: v.maker.inputs if v.maker is not None else ()) if v.maker is not None}
-        for ends in ([] if graph.loss is None else [graph.loss], list(graph.outputs.values()))
-    )
-    return loss - outputs
+    if graph.loss is None:
+        return set()
+    return _needed([graph.loss]) - _needed(graph.outputs.values())
+
+
+def _needed(ends: Iterable[Value]) -> set[Operation]:
+    """The operations that some values are computed with."""
+    return set(reached(makers(ends), lambda operation: makers(operation.inputs)))
 
 
 def unshown(judgement: Judgement, natives: tuple[Graph | None, Graph | None], *, loss: bool = False) -> Unshown:
@@ -128,29 +138,59 @@ def unshown(judgement: Judgement, natives: tuple[Graph | None, Graph | None], *,
         natives: both sides' native runs: what follows the element type (``finfo(x.dtype).eps``) may be equal there.
         loss: only of the operations of the loss.
     """
-    found, literal_values = Unshown(), _literals(judgement.candidate)
-    ours, theirs = _Natively(judgement.candidate, natives[1]), _Natively(judgement.reference, natives[0])
+    found = Unshown()
+    comparison = _Comparison(judgement, _Natively(judgement.candidate, natives[1]), _Natively(judgement.reference, natives[0]))
     looked_at = of_loss(judgement.candidate) if loss else set(judgement.candidate.operations)
-    for operation in (o for o in judgement.candidate.operations if o in looked_at):
-        if operation.kind in _ELSEWHERE | MOVES or operation.random or all(v in literal_values for v in operation.inputs):
+    for operation in judgement.candidate.operations:
+        if operation not in looked_at or not comparison.is_compared(operation):
             continue
-        counterparts = [other for other in _users(judgement, operation) if _corresponds(judgement, operation, other)]
-        different = [(other, names) for other in counterparts if (names := _different(ours.constants(operation), theirs.constants(other)))]
-        if not counterparts or len(different) < len(counterparts):
+        differing = comparison.differing(operation)
+        if differing is None:
             continue
-        other, names = different[0]
+        other, names = differing
         for name, (one, two) in names.items():
             told = found.choices if name in _CHOICES else found.numbers
             place = _place(judgement, operation, other, f"{_called(name, operation)} {one!r}, the reference {two!r}")
-            told += [place] if place not in told else []
+            if place not in told:
+                told.append(place)
     return found
+
+
+class _Comparison:
+    """Which constants of both sides' corresponding operations differ."""
+
+    def __init__(self, judgement: Judgement, ours: _Natively, theirs: _Natively) -> None:
+        self._judgement, self._ours, self._theirs = judgement, ours, theirs
+        self._literals = _literals(judgement.candidate)
+
+    def is_compared(self, operation: Operation) -> bool:
+        """Whether the constants of an operation of the candidate are compared here."""
+        if operation.kind in _ELSEWHERE | MOVES or operation.random:
+            return False
+        return not self._literals.issuperset(operation.inputs)
+
+    def differing(self, operation: Operation) -> tuple[Operation, dict[str, tuple[Any, Any]]] | None:
+        """The first counterpart and what differs, if each counterpart has constants that differ."""
+        found = None
+        for other in _users(self._judgement, operation):
+            if not _corresponds(self._judgement, operation, other):
+                continue
+            names = _different(self._ours.constants(operation), self._theirs.constants(other))
+            if not names:
+                return None
+            if found is None:
+                found = other, names
+        return found
 
 
 def _place(judgement: Judgement, operation: Operation, other: Operation, values: str) -> str:
     """Both lines and what is said there."""
-    line = own_line(judgement.candidate, operation) or operation.source or operation.module or operation.op
-    reference = own_line(judgement.reference, other) or other.source or other.module or other.op
-    return f"{line} ({values} at {reference})"
+    return f"{_line(judgement.candidate, operation)} ({values} at {_line(judgement.reference, other)})"
+
+
+def _line(graph: Graph, operation: Operation) -> str:
+    """The line of an operation, or the best that is known in place of it."""
+    return own_line(graph, operation) or operation.source or operation.module or operation.op
 
 
 def _called(name: str, operation: Operation) -> str:
@@ -164,7 +204,7 @@ def _literals(graph: Graph) -> set[Value]:
     """The values that no input, parameter or buffer has part in."""
     found = {v for v in graph.values.values() if v.maker is None and _is_written(v)}
     for operation in graph.operations:
-        if not operation.random and all(v in found for v in operation.inputs):
+        if not operation.random and found.issuperset(operation.inputs):
             found.update(operation.outputs)
     return found
 
@@ -176,17 +216,23 @@ def _is_written(value: Value) -> bool:
 
 def _users(judgement: Judgement, operation: Operation) -> list[Operation]:
     """The reference's operations that take a value of a candidate's operation."""
-    known = [v for v in operation.inputs if judgement.is_right(v) and (is_telling(v) or _is_input(v))]
-    partners = [partner for value in known for partner in judgement.partners(value)]
-    return list(dict.fromkeys(user for partner in partners for user in partner.users))
+    found: dict[Operation, None] = {}
+    for value in operation.inputs:
+        if not judgement.is_right(value):
+            continue
+        if is_telling(value) or _is_input(value):
+            found.update(dict.fromkeys(users_of(judgement.partners(value))))
+    return list(found)
 
 
 def _is_input(value: Value, depth: int = 4) -> bool:
     """Whether a value is given to the model or the loss, in any shape."""
     maker = value.maker
-    if maker is not None:
-        return maker.kind in MOVES and depth > 0 and bool(maker.inputs) and _is_input(maker.inputs[0], depth - 1)
-    return value.record.role == "input" and bool(value.record.name)
+    if maker is None:
+        return value.record.role == "input" and bool(value.record.name)
+    if maker.kind not in MOVES or depth <= 0 or not maker.inputs:
+        return False
+    return _is_input(maker.inputs[0], depth - 1)
 
 
 def _corresponds(judgement: Judgement, operation: Operation, other: Operation) -> bool:
@@ -195,12 +241,12 @@ def _corresponds(judgement: Judgement, operation: Operation, other: Operation) -
         return False
     if operation.kind in _FUSED:  # of which one side computes a part before, so that only the end tells
         return not judgement.wrong_outputs()
-    if any(v in judgement.wrong for v in operation.outputs):
-        return False
-    if not judgement.same_inputs(operation, other):
+    if judgement.makes_wrong(operation) or not judgement.same_inputs(operation, other):
         return False
     made, due = operation.outputs[0], other.outputs[0]
-    return made.digest is not None and (made.digest == due.digest or due in judgement.partners(made))
+    if made.digest is None:
+        return False
+    return made.digest == due.digest or due in judgement.partners(made)
 
 
 def _kind(operation: Operation) -> str:
@@ -211,8 +257,13 @@ class _Natively:
     """The constants of a side's operations, those left out that its native run has otherwise."""
 
     def __init__(self, graph: Graph, native: Graph | None) -> None:
-        self._numbers = {} if native is None or native is graph else graph.same_operations(native)
-        self._operations = {o.number: o for o in native.operations} if native is not None else {}
+        self._numbers: dict[int, int] = {}
+        self._operations: dict[int, Operation] = {}
+        if native is None:
+            return
+        self._operations = {o.number: o for o in native.operations}
+        if native is not graph:
+            self._numbers = graph.same_operations(native)
 
     def constants(self, operation: Operation) -> dict[str, Any]:
         found = of_operation(operation)
@@ -225,22 +276,35 @@ class _Natively:
 
 def of_operation(operation: Operation) -> dict[str, Any]:
     """The constants of an operation by common names, its framework's defaults among them."""
+    if operation.kind in _OPERATORS:
+        number = _operand(operation)
+        if number is None:
+            return {}
+        return {FILLED if operation.kind == "where" else OPERAND: _bound(operation, number)}
     given = {common_argument(name): value for name, value in operation.arguments.items()}
     defaults = _defaults(operation.op)
-    found = {**(defaults if given.keys() <= defaults.keys() else {}), **given}  # else the kernel's names are not the function's
-    if operation.kind in _OPERATORS:
-        numbers = [value for name, value in operation.arguments.items() if name in _OPERAND_NAMES and _is_number(value)]
-        numbers += [number for value in operation.inputs if (number := written_number(value)) is not None]
-        name = FILLED if operation.kind == "where" else OPERAND
-        return {name: _bound(operation, numbers[0])} if len(numbers) == 1 else {}
-    return found
+    if given.keys() <= defaults.keys():
+        return {**defaults, **given}
+    return given  # the kernel's names are not the function's
+
+
+def _operand(operation: Operation) -> float | None:
+    """The one number that an operator takes beside tensors; None without it, or of several."""
+    numbers = [value for name, value in operation.arguments.items() if name in _OPERAND_NAMES and is_number(value)]
+    for value in operation.inputs:
+        number = written_number(value)
+        if number is not None:
+            numbers.append(number)
+    return numbers[0] if len(numbers) == 1 else None
 
 
 def _bound(operation: Operation, number: float) -> float:
     """The number of a comparison; of whole numbers, the whole number that divides them alike."""
     round_to = _BOUNDS.get(_kind(operation))
-    whole = all(v.record.dtype.startswith(("int", "uint", "bool")) for v in operation.inputs[:1])
-    return number if round_to is None or not whole or not math.isfinite(number) else round_to(number)
+    if round_to is None or not math.isfinite(number):
+        return number
+    is_whole = all(v.record.dtype.startswith(("int", "uint", "bool")) for v in operation.inputs[:1])
+    return round_to(number) if is_whole else number
 
 
 @cache
@@ -249,14 +313,22 @@ def _defaults(op: str) -> dict[str, Any]:
     parts = op.split(".")
     framework, name = ("torch", parts[1]) if len(parts) > 1 else ("paddle", op)
     table = stored(framework)
-    known = next((each for each in (f"{framework}.nn.functional.{name}", f"{framework}.{name}") if each in table), None)
-    parameters = table.signature(known).parameters if known is not None else ()
-    return {common_argument(each.name): None if each.default in (None, "...") else literal(each.default) for each in parameters}
+    for known in (f"{framework}.nn.functional.{name}", f"{framework}.{name}"):
+        if known in table:
+            return {common_argument(each.name): _default_value(each.default) for each in table.signature(known).parameters}
+    return {}
+
+
+def _default_value(default: str | None) -> Any:
+    """The value of a written default; None where there is none, or it is not known."""
+    return None if default in (None, "...") else literal(default)
 
 
 def written_number(value: Value, depth: int = 4) -> float | None:
     """The number that an operand is written or filled with; None for other values."""
-    if not value.is_constant or value.record.dtype == "bool" or value.digest is None or value.digest.count(",") != 1:
+    if not value.is_constant or value.record.dtype == "bool":
+        return None
+    if value.digest is None or value.digest.count(",") != 1:
         return None
     maker = value.maker
     if maker is None:
@@ -268,38 +340,38 @@ def written_number(value: Value, depth: int = 4) -> float | None:
     return digests.numbers(value.digest)[1] if written else None
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
 def _different(candidate: dict[str, Any], reference: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     """The constants that both have with other values."""
-    return {
-        name: (value, reference[name])
-        for name, value in candidate.items()
-        if name in reference
-        and _is_compared(name, value, reference[name])
-        and not _is_one(name, value, reference[name])
-        and not (is_limit(value) and is_limit(reference[name]))
-    }
+    found: dict[str, tuple[Any, Any]] = {}
+    for name, value in candidate.items():
+        if name not in reference:
+            continue
+        other = reference[name]
+        if not _is_compared(name, value, other) or _is_one(name, value, other):
+            continue
+        if is_limit(value) and is_limit(other):
+            continue
+        found[name] = value, other
+    return found
 
 
 def is_limit(value: Any) -> bool:
     """Whether a number is one of an element type's: it follows the precision of a run."""
-    return _is_number(value) and any(math.isclose(abs(value), limit, rel_tol=_SAME) for limit in _LIMITS if limit)
+    return is_number(value) and any(math.isclose(abs(value), limit, rel_tol=_SAME) for limit in _LIMITS)
 
 
 def _is_compared(name: str, one: Any, other: Any) -> bool:
+    """Whether a constant is one whose values are held against each other."""
     if name in _CHOICES:
         return isinstance(one, type(other)) and not isinstance(one, (list, tuple))
-    if name in _LEFT_OUT or not (_is_number(one) and _is_number(other)):
+    if name in _LEFT_OUT or not is_number(one) or not is_number(other):
         return False
     return name in _NUMBERS or isinstance(one, float) or isinstance(other, float)
 
 
 def _is_one(name: str, one: Any, other: Any) -> bool:
     """Whether two constants say the same."""
-    if not (_is_number(one) and _is_number(other)):
+    if not is_number(one) or not is_number(other):
         return bool(one == other)
     if math.isnan(one) or math.isnan(other):
         return math.isnan(one) and math.isnan(other)

@@ -16,6 +16,8 @@ from paralign.capture import digest as digests
 from paralign.dtypes import is_floating
 from paralign.locate.runs.construction import own_line
 from paralign.locate.runs.counterparts import is_telling
+from paralign.locate.runs.traverse import makers, users_of
+from paralign.locate.source.call_arguments import is_number
 from paralign.locate.suspects import constants
 from paralign.locate.suspects.constants import listed
 
@@ -116,14 +118,21 @@ def one_sided(judgement: Judgement) -> OneSided:
         judgement: of the runs that were compared.
     """
     found = OneSided()
-    ours = _Side("candidate", judgement.candidate, lambda v: judgement.partners(v) if judgement.is_established(v) else [])
+    ours = _Side("candidate", judgement.candidate, lambda v: _references(judgement, v))
     theirs = _Side("reference", judgement.reference, lambda v: _candidates(judgement, v))
     _compare_constants(found, ours, theirs)
-    for side in (theirs, ours):
+    for side, other in ((theirs, ours), (ours, theirs)):
         for operation in side.graph.operations:
             if _is_idle(operation):
-                _compare_guard(found, side, ours if side is theirs else theirs, operation)
+                _compare_guard(found, side, other, operation)
     return found
+
+
+def _references(judgement: Judgement, value: Value) -> list[Value]:
+    """The reference's values that an established value of the candidate is."""
+    if not judgement.is_established(value):
+        return []
+    return judgement.partners(value)
 
 
 def _candidates(judgement: Judgement, value: Value) -> list[Value]:
@@ -131,27 +140,46 @@ def _candidates(judgement: Judgement, value: Value) -> list[Value]:
     if not is_telling(value):
         return []
     same = judgement.backwards.equals(value)
-    near = judgement.backwards.next_to(value) if not same and not judgement.lacking(value) else []
-    return [v for v in same or near if judgement.is_right(v)]
+    if not same and not judgement.lacking(value):
+        same = judgement.backwards.next_to(value)
+    return [v for v in same if judgement.is_right(v)]
 
 
 def _compare_constants(found: OneSided, ours: _Side, theirs: _Side) -> None:
     """Keep the small constants of either side that are not near the same place on the other."""
-    alone = {side: [s for s in _all_small(side.graph) if not _is_answered(s, side)] for side in (theirs, ours)}
+    alone = {side: _unanswered(side) for side in (theirs, ours)}
     paired: set[_Small] = set()
     for small in alone[ours]:
-        near = set(_near(small.operation, ours))
-        others = [other for other in alone[theirs] if other.operation in near and not _is_rewritten(small.number, other.number)]
-        if len({other.number for other in others}) != 1 or (small.within and others[0].within):
+        others = _other_constants(small, ours, alone[theirs])
+        if len({other.number for other in others}) != 1:
+            continue
+        if small.within and others[0].within:
             continue
         paired |= {small, *others}
         there = _line(theirs.graph, others[0].operation)
         place = f"{_line(ours.graph, small.operation)} ({small.name} {small.number!r}, the reference {others[0].number!r} at {there})"
-        found.differing += [place] if place not in found.differing else []
+        if place not in found.differing:
+            found.differing.append(place)
     for side in (theirs, ours):
         places = [f"{_line(side.graph, s.operation)} ({s.name} {s.number!r})" for s in alone[side] if s not in paired]
         if places:
             found.constants[side.name] = list(dict.fromkeys(places))
+
+
+def _unanswered(side: _Side) -> list[_Small]:
+    """The small constants of a side that the other side does not have."""
+    return [small for small in _all_small(side.graph) if not _is_answered(small, side)]
+
+
+def _other_constants(small: _Small, side: _Side, others: list[_Small]) -> list[_Small]:
+    """The other side's constants near the place of one that are no other form of it."""
+    near = set(_near(small.operation, side))
+    found: list[_Small] = []
+    for other in others:
+        if other.operation not in near or _is_rewritten(small.number, other.number):
+            continue
+        found.append(other)
+    return found
 
 
 def _all_small(graph: Graph) -> list[_Small]:
@@ -165,32 +193,44 @@ def _all_small(graph: Graph) -> list[_Small]:
 
 
 def _small(operation: Operation) -> _Small | None:
-    if operation.random or not operation.inputs or not operation.outputs or not is_floating(operation.outputs[0].record.dtype):
+    """The constant of an operation that is too small to show, if it has one."""
+    size = _size(operation)
+    if size is None:
         return None
     told = constants.of_operation(operation)
-    values = [v for v in operation.inputs if v.digest is not None and not v.is_constant]
-    if not values:
+    if operation.kind in ("add", "subtract"):
+        name, number, limit = f"{operation.kind} by", told.get(constants.OPERAND), size * _SMALL
+    else:
+        name, number, limit = "epsilon", told.get("epsilon"), size * size * _SMALL_WITHIN
+    if number is None or not _is_small(number, limit):
         return None
-    size = max(digests.size_and_rms(str(v.digest))[1] for v in values)
-    adds = operation.kind in ("add", "subtract")
-    number: Any = told.get(constants.OPERAND if adds else "epsilon")
-    if adds and _is_small(number, size * _SMALL):
-        return _Small(operation, f"{operation.kind} by", number, within=False)
-    if not adds and _is_small(number, size * size * _SMALL_WITHIN):
-        return _Small(operation, "epsilon", number, within=True)
-    return None
+    return _Small(operation, name, number, within=name == "epsilon")
+
+
+def _size(operation: Operation) -> float | None:
+    """The greatest root mean square that an operation takes; None if it tells nothing."""
+    if operation.random or not operation.inputs or not operation.outputs:
+        return None
+    if not is_floating(operation.outputs[0].record.dtype):
+        return None
+    values = [str(v.digest) for v in operation.inputs if v.digest is not None and not v.is_constant]
+    return max((digests.size_and_rms(digest)[1] for digest in values), default=None)
 
 
 def _is_small(number: Any, limit: float) -> bool:
-    real = isinstance(number, (int, float)) and not isinstance(number, bool)
-    return real and math.isfinite(limit) and 0 < abs(number) <= limit
+    """Whether a constant is a number other than zero that does not exceed a limit."""
+    if not is_number(number) or not math.isfinite(limit):
+        return False
+    return 0 < abs(float(number)) <= limit
 
 
 def _is_answered(small: _Small, side: _Side) -> bool:
     """Whether the other side has the same number near the same place, in whatever operation."""
     near = _near(small.operation, side)
-    if not near or any(small.within and other.kind == small.operation.kind for other in near):
-        return True  # no place to look at, or a layer of the same kind, whose constants are compared elsewhere
+    if not near:
+        return True  # no place to look at
+    if small.within and small.operation.kind in {other.kind for other in near}:
+        return True  # a layer of the same kind, whose constants are compared elsewhere
     return any(_is_same(small.number, number) for number in chain.from_iterable(map(_numbers, near)))
 
 
@@ -200,18 +240,22 @@ def _near(operation: Operation, side: _Side) -> list[Operation]:
     starts = list(dict.fromkeys(p for value in known for p in side.partners(value)))
     found = _within(starts, _BEHIND, lambda v: v.users, lambda o: o.outputs, behind - set(starts))
     found += _within(list(behind), _PAST, lambda v: v.users, lambda o: o.outputs, set())
-    found += _within(starts, _BEFORE, lambda v: [v.maker] if v.maker else [], lambda o: o.inputs, set())
+    found += _within(starts, _BEFORE, lambda v: makers([v]), lambda o: o.inputs, set())
     return list(dict.fromkeys(found))
 
 
 def _anchors(operation: Operation, side: _Side) -> list[Value]:
     """The nearest values before an operation that both sides have."""
-    found, waiting, seen = [], list(operation.inputs), set(operation.inputs)
+    found: list[Value] = []
+    waiting, seen = list(operation.inputs), set(operation.inputs)
     for _ in range(_BEHIND):
-        known = [v for v in waiting if side.partners(v)]
-        found += known
-        before = [v for each in waiting if each not in known and each.maker is not None for v in each.maker.inputs]
-        waiting = [v for v in dict.fromkeys(before) if v not in seen]
+        before: dict[Value, None] = {}
+        for value in waiting:
+            if side.partners(value):
+                found.append(value)
+            elif value.maker is not None:
+                before.update(dict.fromkeys(value.maker.inputs))
+        waiting = [v for v in before if v not in seen]
         seen |= set(waiting)
     return [v for v in found if not v.is_parameter] or found
 
@@ -244,22 +288,30 @@ def _within(
     found: dict[Operation, None] = {}
     waiting = starts
     for _ in range(steps):
-        reached = [o for v in waiting if v not in ends for o in operations(v) if o not in found]
-        found.update(dict.fromkeys(reached))
-        waiting = [v for o in dict.fromkeys(reached) for v in values(o)]
+        reached: dict[Operation, None] = {}
+        for value in waiting:
+            if value in ends:
+                continue
+            for operation in operations(value):
+                if operation not in found:
+                    reached[operation] = None
+        found.update(reached)
+        waiting = [v for o in reached for v in values(o)]
     return list(found)
 
 
 def _numbers(operation: Operation) -> list[float]:
     """All numbers that an operation computes with, defaults and operands among them."""
-    told = [n for n in constants.of_operation(operation).values() if isinstance(n, (int, float)) and not isinstance(n, bool)]
+    told = [float(n) for n in constants.of_operation(operation).values() if is_number(n)]
     held = [digests.numbers(str(v.digest))[1] for v in operation.inputs if v.is_constant]
-    return [*operation.numbers, *map(float, told), *held]
+    return [*operation.numbers, *told, *held]
 
 
 def _is_same(one: float, other: float) -> bool:
-    limits = constants.is_limit(one) and constants.is_limit(other)  # each follows the precision of its run
-    return limits or math.isclose(abs(one), abs(other), rel_tol=_SAME)
+    """Whether two numbers are equal, or limits of element types."""
+    if constants.is_limit(one) and constants.is_limit(other):  # each follows the precision of its run
+        return True
+    return math.isclose(abs(one), abs(other), rel_tol=_SAME)
 
 
 def _is_rewritten(one: float, other: float) -> bool:
@@ -268,8 +320,10 @@ def _is_rewritten(one: float, other: float) -> bool:
     times = high / low
     if not math.isfinite(times):
         return False
-    size = math.isclose(times, round(times), rel_tol=_SAME) and round(times) % 10 != 0
-    return size or math.isclose(low, high * high, rel_tol=_SAME)
+    is_whole = math.isclose(times, round(times), rel_tol=_SAME)
+    if is_whole and round(times) % 10 != 0:
+        return True
+    return math.isclose(low, high * high, rel_tol=_SAME)
 
 
 def _line(graph: Graph, operation: Operation) -> str:
@@ -282,7 +336,9 @@ def _is_idle(operation: Operation) -> bool:
         return False
     if operation.kind in _BY_OPERAND and not _others(operation) and not operation.numbers:
         return False
-    return _guarded(operation) is not None and not (operation.kind == "clip" and len(operation.inputs) == 1)
+    if operation.kind == "clip" and len(operation.inputs) == 1:
+        return False
+    return _guarded(operation) is not None
 
 
 def _guarded(operation: Operation) -> Value | None:
@@ -290,7 +346,7 @@ def _guarded(operation: Operation) -> Value | None:
     made = operation.outputs[0]
     if made.digest is None or made.is_constant or not is_floating(made.record.dtype):
         return None
-    same = [v for v in operation.inputs if v.digest == made.digest and v.shape == made.shape]
+    same = [v for v in operation.inputs if (v.digest, v.shape) == (made.digest, made.shape)]
     return same[0] if len(same) == 1 else None
 
 
@@ -303,35 +359,44 @@ def _others(operation: Operation) -> list[Value]:
 def _compare_guard(found: OneSided, side: _Side, other: _Side, operation: Operation) -> None:
     """Keep a guard that the other side does not have, or has with other values."""
     guarded = _guarded(operation)
-    partners = [] if guarded is None else side.partners(guarded)
+    if guarded is None:
+        return
+    partners = side.partners(guarded)
     if not partners:
         return
-    users = [user for partner in partners for user in partner.users]
-    idle = [user for user in users if user.kind not in MOVES and _hands_on(user)]
+    idle = [user for user in users_of(partners) if user.kind not in MOVES and _hands_on(user)]
     if not idle:
-        places = found.guards.setdefault(side.name, [])
-        place = f"{_line(side.graph, operation)} ({operation.kind}{_told(operation)})"
-        places += [place] if place not in places and not _is_part(operation, side) else []
-        if not places:
-            del found.guards[side.name]
+        if not _is_part(operation, side):
+            _keep_guard(found, side, operation)
         return
     if side.name == "candidate":
         place = _other_values(operation, [user for user in idle if user.kind in _GUARDS], side, other)
-        found.differing += [place] if place and place not in found.differing else []
+        if place and place not in found.differing:
+            found.differing.append(place)
+
+
+def _keep_guard(found: OneSided, side: _Side, operation: Operation) -> None:
+    """Keep the place of a guard that one side alone has, once."""
+    places = found.guards.setdefault(side.name, [])
+    place = f"{_line(side.graph, operation)} ({operation.kind}{_told(operation)})"
+    if place not in places:
+        places.append(place)
 
 
 def _hands_on(operation: Operation) -> bool:
     """Whether an operation, of whatever kind, changes nothing of an input."""
     made = operation.outputs[0]
-    return operation.kind != "dropout" and made.digest is not None and any(v.digest == made.digest for v in operation.inputs)
+    if operation.kind == "dropout" or made.digest is None:
+        return False
+    return made.digest in {v.digest for v in operation.inputs}
 
 
 def _is_part(operation: Operation, side: _Side) -> bool:
     """Whether the line holds another guard before: one function that guards several times."""
-    line = _line(side.graph, operation)
     guarded = _guarded(operation)
-    maker = guarded.maker if guarded is not None else None
-    return maker is not None and maker.kind in _GUARDS and _line(side.graph, maker) == line
+    if guarded is None or guarded.maker is None:
+        return False
+    return guarded.maker.kind in _GUARDS and _line(side.graph, guarded.maker) == _line(side.graph, operation)
 
 
 def _told(operation: Operation) -> str:
@@ -348,10 +413,11 @@ def _reach(bounds: tuple[float, float]) -> str:
 def _other_values(operation: Operation, guards: list[Operation], side: _Side, other: _Side) -> str:
     """Where a guard would put other values in place than the reference's; '' if one is alike."""
     own, there = _values(operation), [(guard, value) for guard in guards for value in _values(guard)]
-    if not own or not there or any(_are_compared_elsewhere(operation, guard) for guard, _ in there):
+    if not own or not there:
         return ""
-    if any(_are_same(value, due) for value in own for _, due in there):
-        return ""
+    for guard, due in there:
+        if _are_compared_elsewhere(operation, guard) or any(_are_same(value, due) for value in own):
+            return ""
     guard, due = there[0]
     said = f"{operation.kind} by {_reach(own[0])}, the reference {guard.kind} by {_reach(due)}"
     return f"{_line(side.graph, operation)} ({said} at {_line(other.graph, guard)})"
@@ -363,20 +429,27 @@ def _are_compared_elsewhere(operation: Operation, guard: Operation) -> bool:
         return True
     if "nan_to_num" in (operation.kind, guard.kind):
         return False
-    return all(value.is_constant for each in (operation, guard) for value in _others(each))
+    return all(value.is_constant for value in (*_others(operation), *_others(guard)))
 
 
 def _values(operation: Operation) -> list[tuple[float, float]]:
     """Least and greatest of each value that a guard puts in place, infinity left out."""
     if operation.kind == "nan_to_num":
-        told = [(name, v) for name, v in operation.arguments.items() if isinstance(v, (int, float)) and not isinstance(v, bool)]
-        nan = [] if any(name in _NAN for name, _ in told) else [0.0]
-        found = [(number, number) for number in [*nan, *(float(v) for _, v in told)]]
+        found = [(number, number) for number in _replacements(operation)]
     else:
         known = [digests.figures(v.digest) for v in _others(operation) if v.digest is not None]
         found = [(each.low * each.rms, each.high * each.rms) for each in known]
-        found += [(number, number) for number in operation.numbers] if not found else []
+        if not found:
+            found = [(number, number) for number in operation.numbers]
     return [each for each in found if max(map(abs, each)) < _ENDLESS]
+
+
+def _replacements(operation: Operation) -> list[float]:
+    """The numbers that ``nan_to_num`` puts in place, 0 first where none is said for NaN."""
+    told = {name: float(v) for name, v in operation.arguments.items() if is_number(v)}
+    if _NAN.isdisjoint(told):
+        return [0.0, *told.values()]
+    return list(told.values())
 
 
 def _are_same(one: tuple[float, float], other: tuple[float, float]) -> bool:
