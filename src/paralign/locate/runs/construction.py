@@ -83,6 +83,11 @@ def own_line(graph: Graph, operation: Operation) -> str | None:
     return lines[0] if lines else operation.source
 
 
+def line_or_name(graph: Graph, operation: Operation) -> str:
+    """The line that an operation is known by; its module or name where there is none."""
+    return own_line(graph, operation) or operation.source or operation.module or operation.op
+
+
 def calling_module(graph: Graph, operation: Operation) -> str:
     """The module whose code calls an operation, a layer's holder for a layer's."""
     return operation.module.rpartition(".")[0] if operation.module in graph.kinds else operation.module

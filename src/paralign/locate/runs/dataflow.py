@@ -104,6 +104,11 @@ class Operation:
         return self.stack[0] if self.stack else None
 
     @property
+    def takes_parameter(self) -> bool:
+        """Whether one of its inputs is a parameter of the model."""
+        return any(value.is_parameter for value in self.inputs)
+
+    @property
     def numbers(self) -> list[float]:
         """The numbers among its arguments, in ascending order; those in lists are left out."""
         return sorted(float(a) for a in self.arguments.values() if is_number(a))
@@ -194,6 +199,13 @@ class Graph:
                 self.values[number].sketch = np.asarray(table[row])
             elif number in gradients:
                 gradients[number].gradient_sketch = np.asarray(table[row])
+
+    def numbered(self, number: int) -> Operation | None:
+        """The operation of a number, not what its call changed besides; None without one."""
+        for operation in self.operations:
+            if operation.number == number and not operation.written:
+                return operation
+        return None
 
     def same_operations(self, other: Graph) -> dict[int, int]:
         """This pass's operations -> the same ones in another pass of this side, by number."""

@@ -11,7 +11,6 @@ from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
 from paralign.locate.reaching import reached
 from paralign.locate.runs.counterparts import ALIKE, SLIGHT, Matches, apart, digests_of, is_telling, ordered_distance
-from paralign.locate.runs.traverse import makers, users_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -188,6 +187,10 @@ class Judgement:
         """Whether all that an operation takes is right."""
         return self.wrong.isdisjoint(operation.inputs)
 
+    def wrong_inputs(self, operation: Operation) -> list[Value]:
+        """What is wrong of that which an operation takes."""
+        return [value for value in operation.inputs if value in self.wrong]
+
     def makes_wrong(self, operation: Operation) -> bool:
         """Whether a result of an operation is wrong."""
         return not self.wrong.isdisjoint(operation.outputs)
@@ -197,7 +200,8 @@ class Judgement:
 
         Then it is right, as a table that the reference has in another form. What only takes elements of it does not tell.
         """
-        for user in users_of(reached([given], _moved_to)):
+        users = [user for value in reached([given], _moved_to) for user in value.users]
+        for user in users:
             if user in besides or user.kind in _TAKING:
                 continue
             if any(map(self.is_established, user.inputs)) and any(map(self.is_established, user.outputs)):
@@ -304,7 +308,7 @@ class Judgement:
     def carrying(self) -> set[Operation]:
         """The operations that made the wrong outputs wrong, as far back as values are wrong."""
         way = reached([second for _, second in self.wrong_outputs()], self._behind_wrong)
-        return set(makers(value for value in way if value in self.wrong))
+        return {value.maker for value in way if value.maker is not None and value in self.wrong}
 
     def _behind_wrong(self, value: Value) -> Iterable[Value]:
         """What a wrong value was made of; in a thorough search, what any value was made of."""
@@ -319,6 +323,13 @@ class Judgement:
         if operation not in self._twins:
             self._twins[operation] = self._find_twin(operation)
         return self._twins[operation]
+
+    def counterpart(self, operation: Operation) -> Operation | None:
+        """The twin of an operation, if it is of the same kind."""
+        twin = self.twin(operation)
+        if twin is None or twin.kind != operation.kind:
+            return None
+        return twin
 
     def _find_twin(self, operation: Operation) -> Operation | None:
         """As :meth:`twin`, looked for."""

@@ -54,6 +54,16 @@ def users_of(values: Iterable[Value]) -> list[Operation]:
     return [user for value in values for user in value.users]
 
 
+def taken_by(operations: Iterable[Operation]) -> list[Value]:
+    """What some operations take, as often as they do."""
+    return [value for operation in operations for value in operation.inputs]
+
+
+def made_by(operations: Iterable[Operation]) -> list[Value]:
+    """What some operations make."""
+    return [value for operation in operations for value in operation.outputs]
+
+
 def makers(values: Iterable[Value]) -> list[Operation]:
     """The operations that made some values; what was given to a program was made by none."""
     return [value.maker for value in values if value.maker is not None]

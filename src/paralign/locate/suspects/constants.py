@@ -13,7 +13,7 @@ from paralign.adapters._kinds import MOVES, common_argument
 from paralign.capture import digest as digests
 from paralign.catalogue.parameters import literal, stored
 from paralign.locate.reaching import reached
-from paralign.locate.runs.construction import own_line
+from paralign.locate.runs.construction import line_or_name
 from paralign.locate.runs.counterparts import is_telling
 from paralign.locate.runs.traverse import makers, users_of
 from paralign.locate.source.call_arguments import is_number
@@ -185,12 +185,7 @@ class _Comparison:
 
 def _place(judgement: Judgement, operation: Operation, other: Operation, values: str) -> str:
     """Both lines and what is said there."""
-    return f"{_line(judgement.candidate, operation)} ({values} at {_line(judgement.reference, other)})"
-
-
-def _line(graph: Graph, operation: Operation) -> str:
-    """The line of an operation, or the best that is known in place of it."""
-    return own_line(graph, operation) or operation.source or operation.module or operation.op
+    return f"{line_or_name(judgement.candidate, operation)} ({values} at {line_or_name(judgement.reference, other)})"
 
 
 def _called(name: str, operation: Operation) -> str:
@@ -291,11 +286,18 @@ def of_operation(operation: Operation) -> dict[str, Any]:
 def _operand(operation: Operation) -> float | None:
     """The one number that an operator takes beside tensors; None without it, or of several."""
     numbers = [value for name, value in operation.arguments.items() if name in _OPERAND_NAMES and is_number(value)]
+    numbers += written_numbers(operation)
+    return numbers[0] if len(numbers) == 1 else None
+
+
+def written_numbers(operation: Operation) -> list[float]:
+    """The numbers that operands of an operation are written or filled with."""
+    found: list[float] = []
     for value in operation.inputs:
         number = written_number(value)
         if number is not None:
-            numbers.append(number)
-    return numbers[0] if len(numbers) == 1 else None
+            found.append(number)
+    return found
 
 
 def _bound(operation: Operation, number: float) -> float:

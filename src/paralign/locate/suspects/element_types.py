@@ -9,10 +9,11 @@ from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
 from paralign.dtypes import EPS, is_complex, is_floating
 from paralign.locate.optimizer.setting_lines import code_at
+from paralign.locate.reaching import reached
 from paralign.locate.runs.construction import own_line
+from paralign.locate.runs.traverse import makers, users_of
 from paralign.locate.source.statements import parsed
 from paralign.model import Divergence, Point, SourceLine
-from paralign.worker.session import DOUBLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +42,7 @@ def lowered(judgement: Judgement, natives: tuple[Graph | None, Graph | None]) ->
     if first is None or second is None:
         return []
     own = _own_precision(first)
-    if own is None or not any(_coarser(o, own) for o in second.operations):
+    if own is None or not _lowers(second, own):
         return []
     theirs, ours = (_by_number(judgement.reference, first), _by_number(judgement.candidate, second))
     precisions = [_precision(o) for o in first.operations]
@@ -54,17 +55,28 @@ def lowered(judgement: Judgement, natives: tuple[Graph | None, Graph | None]) ->
             continue
         twin = judgement.twin(operation)
         other = None if twin is None else theirs.get(twin.number)
-        expected = None if other is None else _precision(other)
-        allowed = usual if expected is None else EPS[expected]
         dtype = _precision(mine) or ""
-        if EPS[dtype] > allowed:
+        if EPS[dtype] > _allowed(other, usual):
             _add(found, _divergence(judgement, mine, other, dtype))
     accounted = {*ours.values(), *idle}
     for operation in second.operations:  # done in the native run alone
-        dtype = _precision(operation) or DOUBLE
-        if operation not in accounted and EPS[dtype] > usual and _coarser(operation, own):
-            _add(found, _divergence(judgement, operation, None, dtype))
+        if operation in accounted:
+            continue
+        precision = _precision(operation)
+        if precision is not None and EPS[precision] > max(own, usual):
+            _add(found, _divergence(judgement, operation, None, precision))
     return list(found.values())
+
+
+def _allowed(other: Operation | None, usual: float) -> float:
+    """How coarsely an operation may round beside the reference's, where that rounds."""
+    expected = None if other is None else _precision(other)
+    return usual if expected is None else EPS[expected]
+
+
+def _lowers(native: Graph, own: float) -> bool:
+    """Whether a native run computes anything more coarsely than its side is given."""
+    return any(_coarser(operation, own) for operation in native.operations)
 
 
 def _add(found: dict[str | None, Divergence], divergence: Divergence) -> None:
@@ -76,16 +88,16 @@ def _add(found: dict[str | None, Divergence], divergence: Divergence) -> None:
 def raised(natives: tuple[Graph | None, Graph | None]) -> list[str]:
     """A remark where the reference alone computes in a lower precision than it is given."""
     first, second = natives
-    own = _own_precision(first) if first is not None else None
-    if first is None or second is None or own is None or any(_coarser(o, own) for o in second.operations):
+    if first is None or second is None:
+        return []
+    own = _own_precision(first)
+    if own is None or _lowers(second, own):
         return []
     low = [o for o in first.operations if _coarser(o, own)]
-    where = f"{low[0].module or 'the model'} ({_precision(low[0])})" if low else ""
-    return (
-        [f"the reference computes {len(low)} operations in a lower precision than its weights have, the candidate none: {where}"]
-        if low
-        else []
-    )
+    if not low:
+        return []
+    where = f"{low[0].module or 'the model'} ({_precision(low[0])})"
+    return [f"the reference computes {len(low)} operations in a lower precision than its weights have, the candidate none: {where}"]
 
 
 def _own_precision(graph: Graph) -> float | None:
@@ -111,13 +123,10 @@ def _precision(operation: Operation) -> str | None:
 
 def _idle_casts(graph: Graph) -> set[Operation]:
     """Casts of which nothing comes to the outputs, as those for a log do."""
-    ends = [*graph.outputs.values(), *([graph.loss] if graph.loss is not None else [])]
-    waiting, reaching = [v.maker for v in ends if v.maker is not None], set()
-    while waiting:
-        operation = waiting.pop()
-        if operation not in reaching:
-            reaching.add(operation)
-            waiting += [v.maker for v in operation.inputs if v.maker is not None]
+    ends = list(graph.outputs.values())
+    if graph.loss is not None:
+        ends.append(graph.loss)
+    reaching = set(reached(makers(ends), lambda operation: makers(operation.inputs)))
     return {o for o in graph.operations if o.kind == "cast" and o not in reaching}
 
 
@@ -126,9 +135,12 @@ def _loses_digits(operation: Operation) -> bool:
     if operation.kind != "cast" or not operation.inputs:
         return False
     given, made = operation.inputs[0], operation.outputs[0]
-    if not (_is_real(given.record.dtype) and _is_real(made.record.dtype)) or EPS[made.record.dtype] <= EPS[given.record.dtype]:
+    before, after = given.record.dtype, made.record.dtype
+    if not _is_real(before) or not _is_real(after) or EPS[after] <= EPS[before]:
         return False
-    if given.digest is None or made.digest is None or any(_computes_in(user, made.record.dtype) for user in made.users):
+    if any(_computes_in(user, after) for user in made.users):
+        return False
+    if given.digest is None or made.digest is None:
         return False
     return digests.distance(given.digest, made.digest) > _EXACT
 
@@ -136,9 +148,9 @@ def _loses_digits(operation: Operation) -> bool:
 def _computes_in(operation: Operation, dtype: str) -> bool:
     """Whether an operation computes in a type, or hands what it moves to one that does."""
     own = [v for v in operation.outputs if v.record.dtype == dtype]
-    if operation.kind in MOVES:
-        return any(_computes_in(user, dtype) for value in own for user in value.users if user is not operation)
-    return bool(own)
+    if operation.kind not in MOVES:
+        return bool(own)
+    return any(_computes_in(user, dtype) for user in users_of(own) if user is not operation)
 
 
 def _coarser(operation: Operation, own: float) -> bool:
@@ -160,17 +172,18 @@ def _by_number(graph: Graph, native: Graph) -> dict[int, Operation]:
 
 
 def _divergence(judgement: Judgement, operation: Operation, other: Operation | None, dtype: str) -> Divergence:
-    ends: list[Point | None] = []
-    for graph, each in zip((judgement.reference, judgement.candidate), (other, operation), strict=True):
-        if each is None:
-            ends.append(None)
-            continue
-        line = (_switch_line(each.stack) if each is operation else None) or own_line(graph, each)
-        lines = [source for source in each.stack if source != line]
-        ends.append(Point(each.module, each.op, line, code_at(line), lines, {"dtype": _precision(each)}))
-    due = _precision(other) if other is not None else None
+    there, due = None, None
+    if other is not None:
+        there, due = _point(other, own_line(judgement.reference, other)), _precision(other)
+    here = _point(operation, _switch_line(operation.stack) or own_line(judgement.candidate, operation))
     said = f"computed in {dtype} here, in {due or 'a higher precision'} by the reference; where all is float64 it does not show"
-    return Divergence(ends[0], ends[1], confirmed=True, what=LOWER, notes=[said])
+    return Divergence(there, here, confirmed=True, what=LOWER, notes=[said])
+
+
+def _point(operation: Operation, line: str | None) -> Point:
+    """The place of an operation at a line, with the other lines of its call."""
+    others = [source for source in operation.stack if source != line]
+    return Point(operation.module, operation.op, line, code_at(line), others, {"dtype": _precision(operation)})
 
 
 def _switch_line(stack: Sequence[str]) -> str | None:
@@ -180,12 +193,24 @@ def _switch_line(stack: Sequence[str]) -> str | None:
         tree = None if place is None else parsed(place.file)
         if place is None or tree is None:
             continue
-        around = [
-            n for n in ast.walk(tree) if isinstance(n, ast.With | ast.FunctionDef) and n.lineno <= place.line <= (n.end_lineno or n.lineno)
-        ]
-        for node in sorted(around, key=lambda n: -n.lineno):
-            calls = [item.context_expr for item in node.items] if isinstance(node, ast.With) else node.decorator_list
-            named = [c for c in calls if any(word in ast.unparse(c) for word in _SWITCHES)]
-            if named:
-                return str(place.at(named[0].lineno))
+        for node in _around(tree, place.line):
+            switch = _switch(node)
+            if switch is not None:
+                return str(place.at(switch.lineno))
+    return None
+
+
+def _around(tree: ast.Module, line: int) -> list[ast.With | ast.FunctionDef]:
+    """The ``with`` statements and functions that hold a line, the innermost first."""
+    found = [n for n in ast.walk(tree) if isinstance(n, ast.With | ast.FunctionDef) and n.lineno <= line <= (n.end_lineno or n.lineno)]
+    return sorted(found, key=lambda n: -n.lineno)
+
+
+def _switch(node: ast.With | ast.FunctionDef) -> ast.expr | None:
+    """The first of its contexts or decorators that switches to a lower precision."""
+    calls = [item.context_expr for item in node.items] if isinstance(node, ast.With) else node.decorator_list
+    for call in calls:
+        code = ast.unparse(call)
+        if any(word in code for word in _SWITCHES):
+            return call
     return None

@@ -31,9 +31,11 @@ def improved(before: Judgement, after: Judgement, trial: Trial) -> bool:
     if trial.value.maker is None:
         return False
     value = places(after).get((trial.value.maker.number, trial.value.place))
-    if value is None or (trial.why is Reason.BEFORE and _spoilt(before, after, trial.value)):
+    if value is None:
         return False
-    if any(second is value for _, second, far in after.outputs if far <= after.scale.own * after.scale.floor):
+    if trial.why is Reason.BEFORE and _spoilt(before, after, trial.value):
+        return False
+    if _is_right_output(after, value):
         return True
     then = places(before)
     for user, near in followed(after, value):
@@ -41,11 +43,26 @@ def improved(before: Judgement, after: Judgement, trial: Trial) -> bool:
             if (user.number, result.place) in after.candidate.made:
                 continue  # the reference's by itself
             old = then.get((user.number, result.place))
-            moved = user.kind in MOVES or result.digest == value.digest
-            says_something = is_output(after, result) or (result.users and not moved)  # but what is only moved of that value
-            if old is not None and says_something and _is_better(before, after, old, result, near=near):
+            if old is None or not _says_something(after, value, user, result):
+                continue
+            if _is_better(before, after, old, result, near=near):
                 return True
     return False
+
+
+def _is_right_output(judgement: Judgement, value: Value) -> bool:
+    """Whether a value is an output that the reference has at the same place."""
+    limit = judgement.scale.own * judgement.scale.floor
+    return any(second is value for _, second, far in judgement.outputs if far <= limit)
+
+
+def _says_something(judgement: Judgement, value: Value, user: Operation, result: Value) -> bool:
+    """Whether a result of what takes a value is an output, or is used and not only moved."""
+    if is_output(judgement, result):
+        return True
+    if user.kind in MOVES or result.digest == value.digest:
+        return False
+    return bool(result.users)
 
 
 def _is_better(before: Judgement, after: Judgement, old: Value, new: Value, *, near: bool) -> bool:
@@ -62,9 +79,13 @@ def _spoilt(before: Judgement, after: Judgement, value: Value) -> bool:
     """Whether something that is computed of a value was right and is wrong now."""
     now = places(after)
     for user in computing_users(value):
-        for old in user.outputs if user.kind not in MOVES else ():
+        if user.kind in MOVES:
+            continue
+        for old in user.outputs:
             new = now.get((user.number, old.place))
-            if new is None or (before.is_right(old) and not after.is_right(new)):
+            if new is None:
+                return True
+            if before.is_right(old) and not after.is_right(new):
                 return True
     return False
 
@@ -92,7 +113,10 @@ def followed(judgement: Judgement, value: Value) -> list[tuple[Operation, bool]]
         if user in found:
             continue
         found[user] = near
-        if all(v.digest == value.digest or v in judgement.wrong for v in user.outputs):
-            near = near and all(v.digest == value.digest or judgement.matches.nearest(v)[1] is None for v in user.outputs)
-            todo += [(u, near) for v in user.outputs for u in computing_users(v)]
+        others = [v for v in user.outputs if v.digest != value.digest]
+        if not judgement.wrong.issuperset(others):
+            continue
+        near = near and all(judgement.matches.nearest(v)[1] is None for v in others)
+        for made in user.outputs:
+            todo += [(following, near) for following in computing_users(made)]
     return list(found.items())

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
 from paralign.dtypes import is_floating
-from paralign.locate.runs.construction import own_line
+from paralign.locate.runs.construction import line_or_name
 from paralign.locate.runs.counterparts import is_telling
 from paralign.locate.runs.traverse import makers, users_of
 from paralign.locate.source.call_arguments import is_number
@@ -156,12 +156,12 @@ def _compare_constants(found: OneSided, ours: _Side, theirs: _Side) -> None:
         if small.within and others[0].within:
             continue
         paired |= {small, *others}
-        there = _line(theirs.graph, others[0].operation)
-        place = f"{_line(ours.graph, small.operation)} ({small.name} {small.number!r}, the reference {others[0].number!r} at {there})"
+        here, there = line_or_name(ours.graph, small.operation), line_or_name(theirs.graph, others[0].operation)
+        place = f"{here} ({small.name} {small.number!r}, the reference {others[0].number!r} at {there})"
         if place not in found.differing:
             found.differing.append(place)
     for side in (theirs, ours):
-        places = [f"{_line(side.graph, s.operation)} ({s.name} {s.number!r})" for s in alone[side] if s not in paired]
+        places = [f"{line_or_name(side.graph, s.operation)} ({s.name} {s.number!r})" for s in alone[side] if s not in paired]
         if places:
             found.constants[side.name] = list(dict.fromkeys(places))
 
@@ -326,10 +326,6 @@ def _is_rewritten(one: float, other: float) -> bool:
     return math.isclose(low, high * high, rel_tol=_SAME)
 
 
-def _line(graph: Graph, operation: Operation) -> str:
-    return own_line(graph, operation) or operation.source or operation.module or operation.op
-
-
 def _is_idle(operation: Operation) -> bool:
     """Whether a guard hands on its values as they are."""
     if operation.kind not in _GUARDS or len(operation.outputs) != 1:
@@ -378,7 +374,7 @@ def _compare_guard(found: OneSided, side: _Side, other: _Side, operation: Operat
 def _keep_guard(found: OneSided, side: _Side, operation: Operation) -> None:
     """Keep the place of a guard that one side alone has, once."""
     places = found.guards.setdefault(side.name, [])
-    place = f"{_line(side.graph, operation)} ({operation.kind}{_told(operation)})"
+    place = f"{line_or_name(side.graph, operation)} ({operation.kind}{_told(operation)})"
     if place not in places:
         places.append(place)
 
@@ -396,7 +392,7 @@ def _is_part(operation: Operation, side: _Side) -> bool:
     guarded = _guarded(operation)
     if guarded is None or guarded.maker is None:
         return False
-    return guarded.maker.kind in _GUARDS and _line(side.graph, guarded.maker) == _line(side.graph, operation)
+    return guarded.maker.kind in _GUARDS and line_or_name(side.graph, guarded.maker) == line_or_name(side.graph, operation)
 
 
 def _told(operation: Operation) -> str:
@@ -420,7 +416,7 @@ def _other_values(operation: Operation, guards: list[Operation], side: _Side, ot
             return ""
     guard, due = there[0]
     said = f"{operation.kind} by {_reach(own[0])}, the reference {guard.kind} by {_reach(due)}"
-    return f"{_line(side.graph, operation)} ({said} at {_line(other.graph, guard)})"
+    return f"{line_or_name(side.graph, operation)} ({said} at {line_or_name(other.graph, guard)})"
 
 
 def _are_compared_elsewhere(operation: Operation, guard: Operation) -> bool:

@@ -50,17 +50,29 @@ def other_way(double: Graph, native: Graph) -> OtherWay | None:
     Casts and moves are left out, and so are arguments that name an element type or an end of its range. Recurrent layers are too:
     which kernel they call, or that they call none and compute step by step, is the framework's choice, not the program's.
     """
+    kernels = {(o.source, o.module) for o in (*double.operations, *native.operations) if not _CHOSEN.isdisjoint(o.op.split("."))}
+    for operation in sorted(_odd(double, native), key=lambda each: each.number):
+        if operation.source is None or (operation.source, operation.module) in kernels:
+            continue
+        if _computes(operation):
+            return OtherWay(operation.op, operation.source, operation.module)
+    return None
+
+
+def _odd(double: Graph, native: Graph) -> list[Operation]:
+    """The operations that one of two runs alone does, and those done with other arguments."""
     known = double.same_operations(native)
     of_native = {operation.number: operation for operation in native.operations}
     done = set(known.values())
     odd = [o for o in native.operations if o.number not in done]
     odd += [o for o in double.operations if o.number not in known]
-    odd += [of_native[known[o.number]] for o in double.operations if o.number in known and _differs(o, of_native[known[o.number]])]
-    kernels = {(o.source, o.module) for graph in (double, native) for o in graph.operations if _CHOSEN & {*o.op.split(".")}}
-    for operation in sorted(odd, key=lambda each: each.number):
-        if (operation.source, operation.module) not in kernels and operation.source is not None and _computes(operation):
-            return OtherWay(operation.op, operation.source, operation.module)
-    return None
+    for operation in double.operations:
+        if operation.number not in known:
+            continue
+        again = of_native[known[operation.number]]
+        if _differs(operation, again):
+            odd.append(again)
+    return odd
 
 
 def _computes(operation: Operation) -> bool:
@@ -68,8 +80,9 @@ def _computes(operation: Operation) -> bool:
 
     Random ones are drawn anew in each run.
     """
-    made = any(is_floating(value.record.dtype) for value in operation.outputs)
-    return made and bool(operation.inputs) and operation.kind not in MOVES and not operation.random
+    if not operation.inputs or operation.kind in MOVES or operation.random:
+        return False
+    return any(is_floating(value.record.dtype) for value in operation.outputs)
 
 
 def _differs(one: Operation, other: Operation) -> bool:
@@ -79,14 +92,16 @@ def _differs(one: Operation, other: Operation) -> bool:
 
 
 def _alike(one: Any, other: Any) -> bool:
+    """Whether two arguments say the same, each in its element type."""
     if one == other or _is_type(one) or _is_type(other):
         return True
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(_alike(*both) for both in zip(one, other, strict=True))
+        return len(one) == len(other) and all(map(_alike, one, other))
     if not isinstance(one, int | float) or not isinstance(other, int | float):
         return False
-    ends = [_end(float(number)) for number in (one, other)]
-    return (ends[0] == ends[1] != "") or math.isclose(one, other, rel_tol=1e-6)
+    if _end(float(one)) == _end(float(other)) != "":
+        return True
+    return math.isclose(one, other, rel_tol=1e-6)
 
 
 def _is_type(value: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import chain, permutations
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -18,7 +18,7 @@ from paralign.locate.runs.construction import own_line
 from paralign.locate.runs.counterparts import ALIKE, SLIGHT, broadcasts, same_shape
 from paralign.locate.runs.judgement import Judgement
 from paralign.locate.runs.slices import Slices
-from paralign.locate.runs.traverse import CONTEXT, makers, way_to
+from paralign.locate.runs.traverse import CONTEXT, made_by, makers, taken_by, way_to
 from paralign.locate.source.call_arguments import differing
 from paralign.locate.suspects import fused_operations, repeats
 from paralign.locate.suspects.evidence import FOLLOWED, followed, improved, places, repaired
@@ -126,30 +126,40 @@ class _Hunt:
 
     def next(self) -> bool:
         """Look for one more fault; False where none is left, or none can be confirmed."""
-        untouched = [s for s in suspects(self.judgement) if all((s.number, v.place) not in self.patches for v in s.outputs)]
+        untouched = [s for s in suspects(self.judgement) if self._is_untouched(s)]
         if not untouched:
             return not self.outright and self._end()
         if self._explains(untouched):
             return True
         self.handed.clear()
         self._exact.clear()
-        if self._one_of(untouched) or (self.handed and self._one_of(self._behind(untouched))):
+        if self._one_of(untouched):
+            return True
+        if self.handed and self._one_of(self._behind(untouched)):
             return True
         self._suspect(untouched[0])
         return False
+
+    def _is_untouched(self, operation: Operation) -> bool:
+        """Whether no result of an operation was replaced."""
+        return all((operation.number, v.place) not in self.patches for v in operation.outputs)
 
     def _one_of(self, among: list[Operation]) -> bool:
         """Try what may be due in the place of some suspects; True where one is at fault."""
         most, alike = (OUTRIGHT, OUTRIGHT) if self.outright else (TRIALS, ALIKE_TRIALS)
         plans = [_plan(self.judgement, suspect, most, alike) for suspect in among[:SUSPECTS]]
-        everything = [trial for plan in plans for trial in plan]
+        everything = list(chain.from_iterable(plans))
         values = self.laboratory.values(list(dict.fromkeys(trial.due for trial in everything)))
         for trial in sorted(everything, key=self._outputs_last if self.outright else self._cost):
             if trial.due in values and self.spent < self.runs and self._try(trial, values[trial.due]):
                 return True
             self.failed.add(_named(trial))
-        for plan in plans if not self.outright else ():
-            if plan and plan[0].why is Reason.TWIN and self._is_hidden(plan[0], values):
+        if self.outright:
+            return False
+        for plan in plans:
+            if not plan or plan[0].why is not Reason.TWIN:
+                continue
+            if self._is_hidden(plan[0], values):
                 return True
         return False
 
@@ -158,9 +168,12 @@ class _Hunt:
 
         A sum with greater values can hide the error of one of its parts, until something takes these away.
         """
-        before = reached(self.handed, lambda operation: makers(operation.inputs))
-        odd = [o for o in before if o not in tried and differs_slightly(self.judgement, o)]
-        odd = [o for o in odd if all((o.number, v.place) not in self.patches for v in o.outputs)]
+        odd: list[Operation] = []
+        for operation in reached(self.handed, lambda each: makers(each.inputs)):
+            if operation in tried or not self._is_untouched(operation):
+                continue
+            if differs_slightly(self.judgement, operation):
+                odd.append(operation)
         return sorted(odd, key=lambda operation: operation.order)
 
     def _is_hidden(self, trial: Trial, values: Mapping[Value, Typed]) -> bool:
@@ -195,18 +208,15 @@ class _Hunt:
 
     def _made_of(self, value: Value) -> list[Value]:
         """What is computed of a value, past what only moves it."""
-        return [v for user, _ in followed(self.judgement, value) if user.kind not in MOVES for v in user.outputs]
+        return made_by(user for user, _ in followed(self.judgement, value) if user.kind not in MOVES)
 
     def _cost(self, trial: Trial) -> tuple[bool, bool, bool, int]:
         """The order of trials: one operation before several, few before many, masks last.
 
         A mask that only says the other way round what is kept comes after all that.
         """
-        computing = sum(operation.kind not in MOVES for operation in trial.region)
-        single = len(trial.region) == 1 or computing == 1
-        several = 1 if trial.why is Reason.BEFORE else FOLLOWED  # of what is put before one operation the region is empty
         turned = self.judgement.is_complement(trial.value)
-        return trial.why is Reason.OUTPUT, turned, _named(trial) in self.failed, 1 if single else computing or several
+        return trial.why is Reason.OUTPUT, turned, _named(trial) in self.failed, _extent(trial)
 
     def _try(self, trial: Trial, value: Typed) -> bool:
         """Put a reference's value in place; keep it and the fault if less is wrong then."""
@@ -240,17 +250,19 @@ class _Hunt:
     def _slices(self, trial: Trial) -> Slices | None:
         """What the reference makes on the way to what is due: values and fused steps."""
         way = [o for o in reversed(way_to(self.judgement, trial.due, len(trial.region) + CONTEXT)) if not o.written]
-        values = dict.fromkeys(v for o in way for v in o.outputs if v.digest is not None and v is not trial.due)
-        fused = [o for o in way if o.kind in fused_operations.KNOWN and not any(maker.written for maker in makers(o.inputs))]
-        taken = dict.fromkeys(v for o in fused for v in o.inputs if v.maker is not None or v.record.name)
+        values = dict.fromkeys(v for v in made_by(way) if v.digest is not None)
+        values.pop(trial.due, None)
+        fused = list(filter(_is_fused, way))
+        taken = dict.fromkeys(filter(_is_recorded, taken_by(fused)))
         arrays = self.laboratory.values(list(dict.fromkeys([*values, *taken, trial.due])))
         if trial.due not in arrays:
             return None
         found = [arrays[v].array for v in values if v in arrays]
         masks: list[np.ndarray] = []
         unscaled: list[np.ndarray] = []
+        unknown = taken.keys() - arrays.keys()
         for operation in fused:
-            if any(v in taken and v not in arrays for v in operation.inputs):
+            if not unknown.isdisjoint(operation.inputs):
                 continue
             inputs = [widen(arrays[v]) for v in operation.inputs if v in arrays]
             found += fused_operations.steps(operation.kind, inputs, operation.arguments)
@@ -265,11 +277,12 @@ class _Hunt:
             return []
         pairs: list[tuple[Value, Value]] = []
         for other in self.judgement.candidate.operations:
-            if other is maker or other.written or other.kind != maker.kind or other.source != maker.source:
+            if other is maker or other.written or (other.kind, other.source) != (maker.kind, maker.source):
                 continue
             for value in filter(self.judgement.disordered, other.outputs):
                 due = [p for p in self.judgement.partners(value) if same_shape(p, value) and fits(value, p)]
-                pairs += [(value, due[0])] if due else []
+                if due:
+                    pairs.append((value, due[0]))
         return self._patches_of(pairs)
 
     def _patches_of(self, pairs: Sequence[tuple[Value, Value]]) -> list[Patch]:
@@ -282,33 +295,48 @@ class _Hunt:
         slight = trial.value in self.judgement.wrong and _error(trial) <= SLIGHT  # nothing in another order is slightly wrong
         if not slight or self.spent >= self.runs:
             return False
+        pairs = self._inexact(trial)
+        if not pairs:
+            return False
+        patches = self._patches_of(pairs)
+        if len(patches) < len(pairs):
+            return False
+        judged = self._with_exact(patches)
+        maker = trial.value.maker
+        if judged is None or maker is None:
+            return False
+        made = places(judged).get((maker.number, trial.value.place))
+        if made is None or made in judged.wrong:
+            return False
+        self.handed.append(trial.suspect)
+        return True
+
+    def _inexact(self, trial: Trial) -> list[tuple[Value, Value]]:
+        """What a suspect or region takes that is right but not exactly, with the reference's."""
         judgement, within = self.judgement, trial.region or [trial.suspect]
         pairs: list[tuple[Value, Value]] = []
-        for value in dict.fromkeys(v for operation in within for v in operation.inputs if v.maker not in within):
-            if value.maker is None or not judgement.is_right(value) or judgement.error[value] <= EXACT:
+        for value in dict.fromkeys(taken_by(within)):
+            if value.maker is None or value.maker in within:
+                continue
+            if not judgement.is_right(value) or judgement.error[value] <= EXACT:
                 continue
             pairs += [(value, due) for due in judgement.partners(value)[:1] if fits(value, due)]
-        patches = self._patches_of(pairs) if pairs else []
-        if not pairs or len(patches) < len(pairs):
-            return False
+        return pairs
+
+    def _with_exact(self, patches: list[Patch]) -> Judgement | None:
+        """The run with some inputs exact, made once."""
         replaced = tuple((patch.number, patch.place) for patch in patches)
         if replaced not in self._exact:
             self._exact[replaced] = self._judged([*self.patches.values(), *patches])
-        judged = self._exact[replaced]
-        if judged is None:
-            return False
-        maker = trial.value.maker
-        made = None if maker is None else places(judged).get((maker.number, trial.value.place))
-        inherited = made is not None and made not in judged.wrong
-        if inherited:
-            self.handed.append(trial.suspect)
-        return inherited
+        return self._exact[replaced]
 
     def _judged(self, patches: Sequence[Patch]) -> Judgement | None:
         self.spent += 1
         graph = self.laboratory.run(patches)
+        if graph is None:
+            return None
         old = self.judgement
-        return None if graph is None else Judgement(old.reference, graph, old.noise, old.scale, old.matches, old.homes)
+        return Judgement(old.reference, graph, old.noise, old.scale, old.matches, old.homes)
 
     def _end(self) -> bool:
         """An output that is right in itself, but not what is due: something is missing after it."""
@@ -317,9 +345,12 @@ class _Hunt:
             if maker is None or maker.written or (maker.number, second.place) in self.patches:
                 continue
             trial = Trial(maker, second, first, Reason.END, first.maker, [maker])
-            reachable = first.maker is None or not first.maker.written
-            patches = self._patches_of([(second, first)]) if reachable else []
-            judged = self._judged([*self.patches.values(), *patches]) if patches and self.spent < self.runs else None
+            patches: list[Patch] = []
+            if first.maker is None or not first.maker.written:
+                patches = self._patches_of([(second, first)])
+            judged = None
+            if patches and self.spent < self.runs:
+                judged = self._judged([*self.patches.values(), *patches])
             self.found.append(Guilt(trial, self.judgement, confirmed=judged is not None, error=_error(trial)))
             if judged is None:
                 return False
@@ -351,7 +382,10 @@ class _Hunt:
         if not concerned:
             return False
         self.exhausted = len(self.found)
-        for guilts in (concerned, known) if len(concerned) < len(known) else (concerned,):
+        attempts = [concerned]
+        if len(concerned) < len(known):
+            attempts.append(known)
+        for guilts in attempts:
             among = [each for each in repeats.apart(self.judgement, guilts, suspected) if self._is_open(each)]
             judged = self._jointly(among, self.judgement)
             if judged is not None:
@@ -368,7 +402,9 @@ class _Hunt:
 
         From the first call on that has another fault besides, the values are taken away again: they would hide it.
         """
-        values = self._patches_of([(each.value, each.due) for each in among]) if among else []
+        if not among:
+            return None
+        values = self._patches_of([(each.value, each.due) for each in among])
         if len(values) < len(among):
             return None
         patches = dict(sorted(zip(among, values, strict=True), key=lambda item: item[0].value.order))
@@ -392,9 +428,32 @@ class _Hunt:
         """Keep the reference's values at further calls, and note which of these have the fault."""
         self.patches.update({each.place: patch for each, patch in patches.items()})
         for each in explained:
-            operations = each.guilt.judgement.candidate.operations
-            each.guilt.repeats += [o for o in operations if o.number == each.place[0] and not o.written]
+            operation = each.guilt.judgement.candidate.numbered(each.place[0])
+            if operation is not None:
+                each.guilt.repeats.append(operation)
             each.guilt.after = _after(again)
+
+
+def _extent(trial: Trial) -> int:
+    """How many operations a trial puts to blame that compute something."""
+    if len(trial.region) == 1:
+        return 1
+    computing = sum(operation.kind not in MOVES for operation in trial.region)
+    if computing:
+        return computing
+    return 1 if trial.why is Reason.BEFORE else FOLLOWED  # of what is put before one operation the region is empty
+
+
+def _is_fused(operation: Operation) -> bool:
+    """Whether the steps inside an operation are known, and nothing changed what it takes."""
+    if operation.kind not in fused_operations.KNOWN:
+        return False
+    return not any(maker.written for maker in makers(operation.inputs))
+
+
+def _is_recorded(value: Value) -> bool:
+    """Whether a value can be fetched: it was computed, or has a name."""
+    return value.maker is not None or bool(value.record.name)
 
 
 def _named(trial: Trial) -> tuple[int, int, int]:
@@ -443,14 +502,24 @@ def arranged(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     if array.shape == shape:
         return array
     size = math.prod(shape)
-    if array.size != size:
-        repeats = array.size < size and broadcasts(array.shape, shape)
-        return np.broadcast_to(array, shape).copy() if repeats else array
-    if [n for n in array.shape if n != 1] != [n for n in shape if n != 1] and sorted(array.shape) == sorted(shape):
-        for axes in permutations(range(array.ndim)):
-            if tuple(array.shape[axis] for axis in axes) == shape:
-                return np.ascontiguousarray(array.transpose(axes))
+    if array.size > size:
+        return array
+    if array.size < size:
+        return np.broadcast_to(array, shape).copy() if broadcasts(array.shape, shape) else array
+    axes = _permutation(array.shape, shape)
+    if axes is not None:
+        return np.ascontiguousarray(array.transpose(axes))
     return array.reshape(shape)
+
+
+def _permutation(shape: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The order of axes that gives a shape; None if none does, or axes of length one tell."""
+    if [n for n in shape if n != 1] == [n for n in wanted if n != 1] or sorted(shape) != sorted(wanted):
+        return None
+    for axes in permutations(range(len(shape))):
+        if tuple(shape[axis] for axis in axes) == wanted:
+            return axes
+    return None
 
 
 def _error(trial: Trial) -> float:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
 from paralign.locate.reaching import reached
-from paralign.locate.runs.counterparts import SLIGHT, is_telling, same_shape
-from paralign.locate.runs.traverse import before_any_moves, computing_users, makers, users_of, way_to
+from paralign.locate.runs.counterparts import SLIGHT, digests_of, is_telling, same_shape
+from paralign.locate.runs.traverse import before_any_moves, computing_users, made_by, makers, taken_by, users_of, way_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -110,21 +110,21 @@ def _frontier(judgement: Judgement) -> list[Operation]:
 
 def _disordering(judgement: Judgement, carrying: Iterable[Operation]) -> list[Operation]:
     """The operations that brought elements of right values into another order."""
-    ends = [v for o in carrying for v in o.inputs if judgement.is_right(v)]
+    ends = [v for v in taken_by(carrying) if judgement.is_right(v)]
     ends += [second for _, second in judgement.wrong_outputs()]
     found: list[Operation] = []
-    for operation in dict.fromkeys(judgement.disorder(v) for v in ends):
+    for operation in dict.fromkeys(map(judgement.disorder, ends)):
         if operation is None:
             continue
-        if all(judgement.is_right(v) for v in operation.inputs):
+        if judgement.takes_right(operation):
             found.append(operation)
     return found
 
 
 def _idle_before(judgement: Judgement, frontier: list[Operation]) -> list[Operation]:
     """The idle operations before suspects, where the reference's have an effect."""
-    before = dict.fromkeys(before_any_moves(v) for o in frontier for v in o.inputs if judgement.is_right(v))
-    return [v.maker for v in before if v.maker is not None and is_idle(judgement, v.maker)]
+    before = dict.fromkeys(before_any_moves(v) for v in taken_by(frontier) if judgement.is_right(v))
+    return [maker for maker in makers(before) if is_idle(judgement, maker)]
 
 
 def is_idle(judgement: Judgement, operation: Operation) -> bool:
@@ -133,36 +133,40 @@ def is_idle(judgement: Judgement, operation: Operation) -> bool:
         return False
     if not any(_is_near(judgement, v, operation.outputs[0]) for v in operation.inputs):
         return False
-    twin = judgement.twin(operation)
-    return twin is not None and twin.kind == operation.kind and all(judgement.lacking(v) for v in twin.outputs)
+    counterpart = judgement.counterpart(operation)
+    return counterpart is not None and all(map(judgement.lacking, counterpart.outputs))
 
 
 def _is_near(judgement: Judgement, value: Value, other: Value) -> bool:
     """Whether two values hold the same, but for noise."""
     if value.digest is None or other.digest is None:
         return False
-    return value.digest == other.digest or digests.distance(value.digest, other.digest) <= judgement.scale.own * judgement.scale.floor
+    if value.digest == other.digest:
+        return True
+    return digests.distance(value.digest, other.digest) <= judgement.scale.own * judgement.scale.floor
 
 
 def differs_slightly(judgement: Judgement, operation: Operation) -> bool:
     """Whether an operation does nearly what its twin does, unseen in the outputs."""
-    if operation.kind in MOVES or not all(judgement.is_right(v) for v in operation.inputs):
+    if operation.kind in MOVES or not judgement.takes_right(operation):
         return False
     wrong = [v for v in operation.outputs if v in judgement.wrong and v.users and is_telling(v)]
-    twin = judgement.twin(operation) if wrong else None
-    if twin is None or twin.kind != operation.kind or not judgement.same_inputs(operation, twin):
+    if not wrong:
         return False
-    return any(judgement.matches.nearest(v)[1] in twin.outputs for v in wrong)
+    counterpart = judgement.counterpart(operation)
+    if counterpart is None or not judgement.same_inputs(operation, counterpart):
+        return False
+    return any(judgement.matches.nearest(v)[1] in counterpart.outputs for v in wrong)
 
 
 def rank(judgement: Judgement, operation: Operation) -> int:
     """How likely a suspect is at fault, 0 the likeliest, by what the reference does."""
-    if all(judgement.is_complement(v) for v in operation.outputs):
+    if all(map(judgement.is_complement, operation.outputs)):
         return 4
-    if any(judgement.disordered(v) for v in operation.outputs) or is_idle(judgement, operation):
+    if any(map(judgement.disordered, operation.outputs)) or is_idle(judgement, operation):
         return 0
     twin = judgement.twin(operation)
-    if twin is None or not any(judgement.lacking(v) for v in twin.outputs):
+    if twin is None or not any(map(judgement.lacking, twin.outputs)):
         return 3
     if twin.kind == operation.kind:
         return 0 if judgement.same_inputs(operation, twin) else 1
@@ -179,23 +183,23 @@ def trials(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
 
 
 def _trials(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
-    wrong = [v for v in suspect.outputs if v in judgement.wrong or is_idle(judgement, suspect)]
-    for value in (v for v in suspect.outputs if judgement.disordered(v)):
+    wrong = suspect.outputs if is_idle(judgement, suspect) else [v for v in suspect.outputs if v in judgement.wrong]
+    for value in filter(judgement.disordered, suspect.outputs):
         yield from _by_order(judgement, suspect, value)
-    twin = judgement.twin(suspect)
+    twin, counterpart = judgement.twin(suspect), judgement.counterpart(suspect)
     found = list(_by_consumers(judgement, suspect))
     direct = [trial for trial in found if trial.value.maker is suspect]
-    if twin is not None and twin.kind == suspect.kind:
-        yield from _by_twin(suspect, twin, wrong)
+    if counterpart is not None:
+        yield from _by_twin(suspect, counterpart, wrong)
     yield from direct
-    if twin is not None and twin.kind != suspect.kind:
+    if twin is not None and counterpart is None:
         yield from _by_twin(suspect, twin, wrong)
     for value in wrong:
         near = judgement.matches.nearest(value)[1]
         if near is not None and judgement.lacking(near):
             yield Trial(suspect, value, near, Reason.ALIKE, near.maker)
-    if twin is not None and twin.kind == suspect.kind:
-        yield from _by_inputs(judgement, suspect, twin)
+    if counterpart is not None:
+        yield from _by_inputs(judgement, suspect, counterpart)
     yield from _by_identity(judgement, suspect, wrong)
     yield from _by_chain(judgement, suspect, wrong)
     yield from _by_meeting(judgement, suspect)
@@ -208,25 +212,34 @@ def _trials(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
 def _by_twin(suspect: Operation, twin: Operation, wrong: list[Value]) -> Iterator[Trial]:
     """The twin's results are due; also for what adds a parameter that the twin takes."""
     taken = {v.shape for v in twin.inputs if v.is_parameter} - {v.shape for v in suspect.inputs}
-    for result in results(suspect)[1:] if taken and len(wrong) == 1 else []:
-        if result.maker is not None and any(v.is_parameter and v.shape in taken for v in map(before_any_moves, result.maker.inputs)):
-            yield Trial(suspect, result, twin.outputs[0], Reason.TWIN, twin)
+    if taken and len(wrong) == 1:
+        for result in results(suspect)[1:]:
+            if _adds_parameter(result, taken):
+                yield Trial(suspect, result, twin.outputs[0], Reason.TWIN, twin)
     for value in wrong:
         same = [v for v in twin.outputs if v.place == value.place] + list(twin.outputs)
         for due in same[:2]:
             yield Trial(suspect, value, due, Reason.TWIN, twin)
 
 
+def _adds_parameter(value: Value, shapes: set[tuple[int, ...]]) -> bool:
+    """Whether a value was made with a parameter of one of some shapes."""
+    if value.maker is None:
+        return False
+    given = map(before_any_moves, value.maker.inputs)
+    return any(v.is_parameter and v.shape in shapes for v in given)
+
+
 def _by_inputs(judgement: Judgement, suspect: Operation, twin: Operation) -> Iterator[Trial]:
     """What the reference's layer takes is due for all that take the candidate's input."""
-    if not any(v.is_parameter for v in suspect.inputs):
+    if not suspect.takes_parameter:
         return
     for value in suspect.inputs:
         if value in twin.inputs or not judgement.is_established(value) or len(computing_users(value)) <= 1:
             continue
         known = set(judgement.partners(value))
         for due in _others(judgement, suspect, twin):
-            if judgement.lacking(due) and any(not known.isdisjoint(o.inputs) for o in way_to(judgement, due, CHAIN)):
+            if judgement.lacking(due) and not known.isdisjoint(taken_by(way_to(judgement, due, CHAIN))):
                 yield Trial(suspect, value, due, Reason.BEFORE, due.maker)
 
 
@@ -256,8 +269,8 @@ def _by_consumers(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
             if user in seen:
                 continue
             seen.add(user)
-            twin = judgement.twin(user)
-            if twin is not None and twin.kind == user.kind and value in judgement.wrong:
+            twin = judgement.counterpart(user)
+            if twin is not None and value in judgement.wrong:
                 for due in _others(judgement, user, twin):
                     yield Trial(suspect, value, due, Reason.CONSUMER, twin)
                 for result in results(user):
@@ -269,7 +282,7 @@ def results(operation: Operation) -> list[Value]:
     """What an operation makes, and what is made of that with a parameter: a bias."""
     found = list(operation.outputs[:1])
     for user in users_of(operation.outputs):
-        if any(v.is_parameter or _is_moved_only(v) for v in user.inputs):
+        if user.takes_parameter or any(map(_is_moved_only, user.inputs)):
             found += user.outputs[:1]
     return found
 
@@ -286,14 +299,21 @@ def is_computed(value: Value) -> bool:
 
 def _others(judgement: Judgement, user: Operation, twin: Operation) -> list[Value]:
     """The twin's inputs that the user does not take: one stands for a wrong input."""
-    taken = {p for v in user.inputs if judgement.is_right(v) for p in judgement.partners(v)}
-    digested = {p.digest for p in taken}
-    return [v for v in twin.inputs if v.maker is not None and v not in taken and v.digest not in digested]
+    taken = digests_of(judgement.partners_of(filter(judgement.is_right, user.inputs)))
+    return [v for v in twin.inputs if v.maker is not None and v.digest not in taken]
+
+
+def _shared_inputs(judgement: Judgement, operation: Operation) -> list[Value]:
+    """The reference's values that the established inputs of an operation are."""
+    found: list[Value] = []
+    for value in filter(judgement.is_established, operation.inputs):
+        found += judgement.partners(value)
+    return found
 
 
 def _by_chain(judgement: Judgement, suspect: Operation, wrong: list[Value]) -> Iterator[Trial]:
     """Follow the reference from the suspect's inputs to a result of the same kind."""
-    todo = deque((p, 0) for v in suspect.inputs if judgement.is_established(v) for p in judgement.partners(v))
+    todo = deque((value, 0) for value in _shared_inputs(judgement, suspect))
     seen: set[Operation] = set()
     while todo:
         value, depth = todo.popleft()
@@ -301,7 +321,7 @@ def _by_chain(judgement: Judgement, suspect: Operation, wrong: list[Value]) -> I
             if user in seen or depth >= CHAIN:
                 continue
             seen.add(user)
-            lacking = [v for v in user.outputs if judgement.lacking(v)]
+            lacking = list(filter(judgement.lacking, user.outputs))
             if user.kind == suspect.kind and depth > 0:
                 for due in lacking:
                     for value_ in wrong:
@@ -311,10 +331,10 @@ def _by_chain(judgement: Judgement, suspect: Operation, wrong: list[Value]) -> I
 
 def _by_meeting(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
     """Follow both sides from the same values to where they go on alike."""
-    begun = {p for v in suspect.inputs if judgement.is_established(v) for p in judgement.partners(v)}
+    begun = set(_shared_inputs(judgement, suspect))
     theirs = _onward(begun, lambda v: judgement.lacking(v) and bool(v.shape))
     for value in _onward(set(suspect.outputs), lambda v: v in judgement.wrong):
-        kinds = {u.kind for u in value.users if u.kind not in MOVES}
+        kinds = {u.kind for u in value.users} - MOVES
         for due in theirs:
             if due.shape == value.shape and kinds & {u.kind for u in due.users}:
                 yield Trial(suspect, value, due, Reason.MEETING, due.maker)
@@ -324,15 +344,21 @@ def _by_meeting(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
 def _by_constants(judgement: Judgement, suspect: Operation) -> Iterator[Trial]:
     """Where a plain constant goes in on the way: what only the reference has of its shape."""
     takers = [suspect, *users_of(_onward(set(suspect.outputs), lambda v: v in judgement.wrong))]
-    taken = [v for o in takers for v in o.inputs if _is_made_constant(v)]
-    # what a constant was made of is a constant perhaps
-    constants = reached(taken, lambda v: filter(_is_made_constant, v.maker.inputs if v.maker is not None else ()))
+    constants = reached(filter(_is_made_constant, taken_by(takers)), _constants_behind)
     for value in sorted(constants, key=lambda v: v.order):
         for due in judgement.reference.values.values():
-            if due.maker is None or due.digest is None or due.shape != value.shape or due.record.dtype != value.record.dtype:
+            if due.maker is None or due.digest is None:
+                continue
+            if due.shape != value.shape or due.record.dtype != value.record.dtype:
                 continue
             if not _is_constant(due) and not judgement.backwards.equals(due):
                 yield Trial(suspect, value, due, Reason.CONSTANT, due.maker)
+
+
+def _constants_behind(value: Value) -> Iterator[Value]:
+    """The constants that a constant was made of, perhaps."""
+    if value.maker is not None:
+        yield from filter(_is_made_constant, value.maker.inputs)
 
 
 def _is_made_constant(value: Value) -> bool:
@@ -346,10 +372,10 @@ def _is_constant(value: Value) -> bool:
 
 def _onward(begun: set[Value], follow: Callable[[Value], bool]) -> list[Value]:
     """What is made of values in a few steps, those first that are made first."""
-    found = {value for value in begun if follow(value)}
+    found = set(filter(follow, begun))
     front = begun
     for _ in range(CHAIN):
-        made = {v for user in users_of(front) for v in user.outputs if v not in found and follow(v)}
+        made = {v for v in made_by(users_of(front)) if v not in found and follow(v)}
         found |= made
         front = made
     return sorted(found, key=lambda v: v.order)
@@ -357,7 +383,9 @@ def _onward(begun: set[Value], follow: Callable[[Value], bool]) -> list[Value]:
 
 def fits(value: Value, due: Value) -> bool:
     """Whether a reference's value fits a candidate's place: in elements, or in axes."""
-    if value.maker is None or value.maker.written or (due.maker is not None and due.maker.written):
+    if value.maker is None or value.maker.written:
+        return False
+    if due.maker is not None and due.maker.written:
         return False
     if due.maker is None and not due.record.name:
         return False
@@ -368,5 +396,5 @@ def region(judgement: Judgement, suspect: Operation, value: Value) -> list[Opera
     """The operations with wrong results from a suspect to a value, in order."""
     if value.maker is suspect:
         return [suspect]
-    found = reached(makers({value} & judgement.wrong), lambda operation: makers(v for v in operation.inputs if v in judgement.wrong))
+    found = reached(makers({value} & judgement.wrong), lambda operation: makers(judgement.wrong_inputs(operation)))
     return sorted(found, key=lambda o: o.order)

@@ -32,8 +32,10 @@ def aligned(reference: Sequence[Said], candidate: Sequence[Said]) -> list[tuple[
     best = [[0.0] * (columns + 1) for _ in range(rows + 1)]
     for i in range(rows - 1, -1, -1):
         for j in range(columns - 1, -1, -1):
+            best[i][j] = max(best[i + 1][j], best[i][j + 1])
             worth = _worth(reference[i], candidate[j])
-            best[i][j] = max(best[i + 1][j], best[i][j + 1], worth + best[i + 1][j + 1] if worth else 0.0)
+            if worth:
+                best[i][j] = max(best[i][j], worth + best[i + 1][j + 1])
     pairs: list[tuple[Said | None, Said | None]] = []
     i = j = 0
     while i < rows and j < columns:
@@ -52,13 +54,15 @@ def aligned(reference: Sequence[Said], candidate: Sequence[Said]) -> list[tuple[
 
 def packed(pairs: Sequence[tuple[Said | None, Said | None]]) -> list[tuple[Said | None, Said | None]]:
     """The pairs, with masks of other sizes paired for a trial: padding left out."""
-    found, alone = list(pairs), [(i, one) for i, (one, other) in enumerate(pairs) if other is None and one is not None]
+    found = list(pairs)
+    alone = {place: one for place, (one, other) in enumerate(pairs) if other is None and one is not None}
     for place, (one, other) in enumerate(pairs):
-        if one is None and other is not None:
-            fitting = [(i, r) for i, r in alone if _of_rows(r, other)]
-            if fitting:
-                alone.remove(fitting[0])
-                found[place], found[fitting[0][0]] = (fitting[0][1], other), (None, None)
+        if one is not None or other is None:
+            continue
+        fitting = [i for i, reference in alone.items() if _of_rows(reference, other)]
+        if fitting:
+            first = fitting[0]
+            found[place], found[first] = (alone.pop(first), other), (None, None)
     return [pair for pair in found if pair != (None, None)]
 
 
@@ -66,27 +70,40 @@ def apart(pairs: Sequence[tuple[Said | None, Said | None]], given: set[int]) -> 
     """The pairs without those of other sizes whose numbers did not fit (``given`` did)."""
     found: list[tuple[Said | None, Said | None]] = []
     for one, other in pairs:
-        if one is None or other is None or other.number in given or math.prod(one.shape) == math.prod(other.shape):
-            found.append((one, other))
-        else:
+        if one is not None and other is not None and not _go_together(one, other, given):
             found += [(one, None), (None, other)]
+        else:
+            found.append((one, other))
     return found
+
+
+def _go_together(reference: Said, candidate: Said, given: set[int]) -> bool:
+    """Whether the numbers of one were given to the other, or are as many."""
+    return candidate.number in given or math.prod(reference.shape) == math.prod(candidate.shape)
 
 
 def _of_rows(reference: Said, candidate: Said) -> bool:
     """Whether two masks drop the same share of rows of one length."""
-    known = reference.p is not None and candidate.p is not None and reference.family == candidate.family == MASK
-    return known and not _differ(reference, candidate) and reference.shape[-1:] == candidate.shape[-1:] != []
+    if reference.p is None or candidate.p is None or _differ(reference, candidate):
+        return False
+    if not reference.family == candidate.family == MASK:
+        return False
+    return reference.shape[-1:] == candidate.shape[-1:] != []
 
 
 def _worth(reference: Said, candidate: Said) -> float:
     """How well two random operations go together; 0 where one's numbers cannot be the other's."""
     if math.prod(reference.shape) != math.prod(candidate.shape) or not fits(reference.family, candidate.family):
         return 0.0
-    alike = reference.p is not None and candidate.p is not None and abs(reference.p - candidate.p) < SAME
-    ends = [said.module.rpartition(".")[2] for said in (reference, candidate)]
-    same = reference.family == candidate.family
-    return _PAIR + (_FAMILY if same else 0.0) + (_PROBABILITY if alike else 0.0) + (_NAME if ends[0] == ends[1] and ends[0] else 0.0)
+    worth = _PAIR
+    if reference.family == candidate.family:
+        worth += _FAMILY
+    if reference.p is not None and candidate.p is not None and abs(reference.p - candidate.p) < SAME:
+        worth += _PROBABILITY
+    names = {said.module.rpartition(".")[2] for said in (reference, candidate)}
+    if len(names) == 1 and "" not in names:
+        worth += _NAME
+    return worth
 
 
 def mirrors(pairs: Sequence[tuple[Said | None, Said | None]]) -> list[list[int]]:
@@ -105,9 +122,9 @@ def wrong_data(judgement: Judgement) -> int:
     """
     data: set[Value] = {v for v in judgement.candidate.values.values() if v.maker is None and v.record.role in ("input", "parameter")}
     for operation in judgement.candidate.operations:
-        if any(value in data for value in operation.inputs):
+        if not data.isdisjoint(operation.inputs):
             data.update(operation.outputs)
-    return sum(value in data for value in judgement.wrong)
+    return len(data & judgement.wrong)
 
 
 #: probabilities that differ by less are the same, stored in float32
@@ -122,32 +139,39 @@ def findings(pairs: Sequence[tuple[Said | None, Said | None]]) -> list[Finding]:
     """What differs in whether and how probably operations are random."""
     groups: dict[tuple[str, ...], list[tuple[Said, Finding]]] = {}
     for one, other in pairs:
-        if one is None and other is not None:
+        if one is not None and other is not None:
+            if _differ(one, other):
+                cause = f"{_at(other)} drops {other.p:.6g} of its input, the reference {one.p:.6g} ({_at(one)})"
+                found = Finding("probability", cause, f"set the probability to {one.p:.6g}")
+                groups.setdefault(("probability", one.op, other.op), []).append((other, found))
+        elif other is not None:
             cause = f"{_at(other)} is random; the reference has no random operation there"
             found = Finding("random operation", cause, "remove it, or see why it is off in the reference's train mode")
             groups.setdefault(("extra", other.op), []).append((other, found))
-        elif other is None and one is not None:
+        elif one is not None:
             cause = f"the reference is random at {_at(one)}{_share(one)}; the candidate has no random operation there"
             found = Finding("random operation", cause, "add it, or see whether the layer is in train mode")
             groups.setdefault(("missing", one.op), []).append((one, found))
-        elif one is not None and other is not None and _differ(one, other):
-            cause = f"{_at(other)} drops {other.p:.6g} of its input, the reference {one.p:.6g} ({_at(one)})"
-            found = Finding("probability", cause, f"set the probability to {one.p:.6g}")
-            groups.setdefault(("probability", one.op, other.op), []).append((other, found))
     return [_with_others(group) for group in groups.values()]
 
 
 def _with_others(group: list[tuple[Said, Finding]]) -> Finding:
     """The first finding of a group, with the modules of the others."""
     finding = group[0][1]
+    if len(group) == 1:
+        return finding
     others = list(dict.fromkeys(said.module or "the model itself" for said, _ in group[1:]))
-    if len(group) > 1:
-        shown = ", ".join(others[:NAMED]) + (" …" if len(others) > NAMED else "")
-        finding.cause += f"; likewise at {len(group) - 1} more: {shown}"
-        fixes = list(dict.fromkeys(each.fix for _, each in group))
-        if len(fixes) > 1:
-            finding.fix = "; ".join(fixes[:NAMED]) + (" …" if len(fixes) > NAMED else "") + ", in the order of the operations"
+    finding.cause += f"; likewise at {len(group) - 1} more: {_first(others, ', ')}"
+    fixes = list(dict.fromkeys(each.fix for _, each in group))
+    if len(fixes) > 1:
+        finding.fix = f"{_first(fixes, '; ')}, in the order of the operations"
     return finding
+
+
+def _first(texts: list[str], separator: str) -> str:
+    """The first of some texts, with a sign where there are more."""
+    shown = separator.join(texts[:NAMED])
+    return f"{shown} …" if len(texts) > NAMED else shown
 
 
 def _differ(one: Said, other: Said) -> bool:

@@ -77,12 +77,19 @@ def of_fault(judgement: Judgement, guilt: Guilt, suspects: Collection[Operation]
     due = _of_line(judgement, maker, other) or _of_calls(judgement, maker, other, calls)
     found: list[Repeat] = []
     for operation, theirs in due.items():
-        made = [v for v in operation.outputs if v.place == trial.value.place and v in judgement.wrong]
-        wanted = [v for v in theirs.outputs if v.place == trial.due.place]
-        if made and wanted and operation.number != maker.number:
-            steps = frozenset(calls.get(operation, {operation}))
-            found.append(Repeat(guilt, made[0], wanted[0], steps, operation.stack[:CALLING] != maker.stack[:CALLING]))
+        if operation.number == maker.number:
+            continue
+        made, wanted = _result(operation, trial.value.place), _result(theirs, trial.due.place)
+        if made is None or wanted is None or judgement.is_right(made):
+            continue
+        steps = frozenset(calls.get(operation, {operation}))
+        found.append(Repeat(guilt, made, wanted, steps, operation.stack[:CALLING] != maker.stack[:CALLING]))
     return found
+
+
+def _result(operation: Operation, place: int) -> Value | None:
+    """What an operation makes at a place; None where it makes fewer results."""
+    return next((value for value in operation.outputs if value.place == place), None)
 
 
 def apart(judgement: Judgement, guilts: Sequence[Guilt], suspects: Collection[Operation]) -> list[Repeat]:
@@ -103,7 +110,7 @@ def closeness(judgement: Judgement, guilt: Guilt, suspects: set[Operation]) -> i
     2 where another call from the same line has one, 1 where a call from another line does, else 0.
     """
     for lines in (CALLING, 1):
-        if any(not steps.isdisjoint(suspects) for steps in _calls_of(judgement, guilt, lines).values()):
+        if _concern(_calls_of(judgement, guilt, lines), suspects):
             return lines
     maker, other = guilt.trial.value.maker, guilt.trial.due.maker
     if maker is None or other is None:
@@ -111,9 +118,14 @@ def closeness(judgement: Judgement, guilt: Guilt, suspects: set[Operation]) -> i
     return int(not suspects.isdisjoint(_of_line(judgement, maker, other)))
 
 
+def _concern(calls: Mapping[Operation, set[Operation]], suspects: Collection[Operation]) -> bool:
+    """Whether one of some calls has a suspect among its operations."""
+    return any(not steps.isdisjoint(suspects) for steps in calls.values())
+
+
 def _of_line(judgement: Judgement, maker: Operation, other: Operation) -> dict[Operation, Operation]:
     """The operations of a line and kind, where the reference's line does as many: in order."""
-    first = next((o for o in judgement.candidate.operations if o.number == maker.number and not o.written), None)
+    first = judgement.candidate.numbered(maker.number)
     if first is None:
         return {}
     own, theirs = _of_own_line(judgement.candidate, first), _of_own_line(judgement.reference, other)
@@ -125,16 +137,21 @@ def _of_line(judgement: Judgement, maker: Operation, other: Operation) -> dict[O
 def _of_own_line(graph: Graph, first: Operation) -> list[Operation]:
     """The operations of the line and kind of another one, that one too."""
     line = own_line(graph, first)
-    return [o for o in graph.operations if o.kind == first.kind and not o.written and own_line(graph, o) == line]
+    found: list[Operation] = []
+    for operation in graph.operations:
+        if operation.kind != first.kind or operation.written:
+            continue
+        if own_line(graph, operation) == line:
+            found.append(operation)
+    return found
 
 
 def _calls(judgement: Judgement, guilt: Guilt, suspects: Collection[Operation]) -> dict[Operation, set[Operation]]:
     """The calls from the same line; from any line, where no suspect is among these."""
-    for lines in (CALLING, 1):
-        found = _calls_of(judgement, guilt, lines)
-        if any(not steps.isdisjoint(suspects) for steps in found.values()):
-            break
-    return found
+    from_same_line = _calls_of(judgement, guilt, CALLING)
+    if _concern(from_same_line, suspects):
+        return from_same_line
+    return _calls_of(judgement, guilt, 1)
 
 
 def _calls_of(judgement: Judgement, guilt: Guilt, lines: int) -> dict[Operation, set[Operation]]:
@@ -146,8 +163,14 @@ def _calls_of(judgement: Judgement, guilt: Guilt, lines: int) -> dict[Operation,
     if maker is None:
         return {}
     inside = {*guilt.trial.region, maker}
-    alike = [o for o in judgement.candidate.operations if o.kind == maker.kind and o.stack[:lines] == maker.stack[:lines]]
-    return {o: steps for o in alike if (steps := _same_steps(maker, o, inside))}
+    found: dict[Operation, set[Operation]] = {}
+    for operation in judgement.candidate.operations:
+        if operation.kind != maker.kind or operation.stack[:lines] != maker.stack[:lines]:
+            continue
+        steps = _same_steps(maker, operation, inside)
+        if steps:
+            found[operation] = steps
+    return found
 
 
 def _same_steps(operation: Operation, other: Operation, inside: Collection[Operation]) -> set[Operation]:
@@ -219,8 +242,9 @@ class _Parameters:
     def __init__(self, judgement: Judgement) -> None:
         uses: list[tuple[int, int]] = []
         for value in dict.fromkeys(judgement.candidate.values.values()):
-            due = judgement.partners(value)[:1] if value.is_parameter and judgement.is_established(value) else []
-            for partner in due:
+            if not value.is_parameter or not judgement.is_established(value):
+                continue
+            for partner in judgement.partners(value)[:1]:
                 uses += [(one.order, two.order) for one, two in zip(value.users, partner.users, strict=False)]
         self._uses = sorted(uses)
 
@@ -240,7 +264,7 @@ def shown(repeat: Repeat, before: Judgement, again: Judgement) -> Shown:
     """
     number, place = repeat.place
     made = again.candidate.made.get((number, place))
-    operation = next((o for o in again.candidate.operations if o.number == number and not o.written), None)
+    operation = again.candidate.numbered(number)
     maker = repeat.guilt.trial.value.maker
     if operation is None or made is None or maker is None:
         return Shown.NOTHING
@@ -252,9 +276,10 @@ def shown(repeat: Repeat, before: Judgement, again: Judgement) -> Shown:
         return Shown.OTHER
     if _way(again, operation) != _way(repeat.guilt.judgement, maker):
         return Shown.NOTHING
-    is_whole = not repeat.alike and not again.wrong_outputs()
+    if not repeat.alike and not again.wrong_outputs():
+        return Shown.FAULT
     trial = replace(repeat.guilt.trial, value=repeat.value, due=repeat.due)
-    return Shown.FAULT if is_whole or improved(before, again, trial) else Shown.NOTHING
+    return Shown.FAULT if improved(before, again, trial) else Shown.NOTHING
 
 
 def kept(said: Mapping[Repeat, Shown]) -> list[Repeat]:
@@ -266,12 +291,16 @@ def kept(said: Mapping[Repeat, Shown]) -> list[Repeat]:
     where no call has the fault.
     """
     found = list(takewhile(lambda each: said[each] is not Shown.NOTHING, said))
-    if any(said[each] is Shown.OTHER for each in found):
+    shown_of_found = {said[each] for each in found}
+    if Shown.OTHER in shown_of_found:
         return [each for each, what in said.items() if what is not Shown.OTHER]
-    return found if any(said[each] is Shown.FAULT for each in found) else []
+    return found if Shown.FAULT in shown_of_found else []
 
 
 def _way(judgement: Judgement, operation: Operation) -> Counter[tuple[str, str | None, int]]:
     """The steps whose results are wrong on the way to what an operation makes, and that one."""
-    way = reached([operation], lambda o: makers(v for v in o.inputs if v in judgement.wrong))
-    return Counter((o.kind, o.source, sum(v.maker is None and v in judgement.wrong for v in o.inputs)) for o in way)
+    found: Counter[tuple[str, str | None, int]] = Counter()
+    for step in reached([operation], lambda each: makers(judgement.wrong_inputs(each))):
+        given = sum(value.maker is None for value in judgement.wrong_inputs(step))
+        found[step.kind, step.source, given] += 1
+    return found

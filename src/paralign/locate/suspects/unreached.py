@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from paralign.locate.optimizer.setting_lines import code_at
-from paralign.locate.runs.construction import own_line
-from paralign.locate.suspects.constants import listed, of_loss, written_number
+from paralign.locate.reaching import reached
+from paralign.locate.runs.construction import line_or_name
+from paralign.locate.runs.traverse import makers, taken_by, users_of
+from paralign.locate.source.call_arguments import is_number
+from paralign.locate.suspects.constants import listed, of_loss, written_numbers
 
 if TYPE_CHECKING:
     from paralign.locate.runs.dataflow import Graph, Operation
@@ -82,24 +85,35 @@ def unreached(judgement: Judgement, *, loss: bool = False) -> Unreached:
     theirs, ours = (of_loss(graph) if loss else set(graph.operations) for graph in graphs)
     answered: set[Operation] = set()
     for operation in judgement.candidate.operations:
-        if operation not in ours or operation.kind not in _BOUNDING | _OTHERS:
+        if operation not in ours or not _may_bound(operation):
             continue
-        known = [v for v in operation.inputs if judgement.is_established(v)]
-        users = {user for value in known for partner in judgement.partners(value) for user in partner.users}
+        known = filter(judgement.is_established, operation.inputs)
+        users = set(users_of(judgement.partners_of(known)))
         answered |= users
         place = _differing(judgement, operation, users)
-        found.differing += [place] if place and place not in found.differing else []
+        if place and place not in found.differing:
+            found.differing.append(place)
+    unanswered = theirs - answered
     for operation in judgement.reference.operations:
-        if operation in theirs - answered and _changes_nothing(operation) and not _chain(operation) & answered:
+        if operation not in unanswered or not _changes_nothing(operation):
+            continue
+        if _chain(operation).isdisjoint(answered):
             found.alone.append(_told_alone(judgement.reference, operation))
     for operation in judgement.candidate.operations:
-        if operation in ours and _changes_nothing(operation) and _is_called(operation) and not _has_counterpart(judgement, operation):
+        if operation not in ours or not _changes_nothing(operation):
+            continue
+        if _is_called(operation) and not _has_counterpart(judgement, operation):
             found.added.append(_told_alone(judgement.candidate, operation))
     return found
 
 
+def _may_bound(operation: Operation) -> bool:
+    """Whether operations of the kind bound values, in whatever words."""
+    return operation.kind in _BOUNDING or operation.kind in _OTHERS
+
+
 def _told_alone(graph: Graph, operation: Operation) -> str:
-    return f"{_place(graph, operation)} ({_told(_bounds(operation) or (-math.inf, math.inf))})"
+    return f"{line_or_name(graph, operation)} ({_told(_bounds(operation) or (-math.inf, math.inf))})"
 
 
 def _is_called(operation: Operation) -> bool:
@@ -110,25 +124,24 @@ def _is_called(operation: Operation) -> bool:
 
 def _has_counterpart(judgement: Judgement, operation: Operation) -> bool:
     """Whether the reference bounds a value of a candidate's clamp or its chain."""
-    partners = judgement.partners_of(value for each in _chain(operation) for value in each.inputs)
-    return any(user.kind in _BOUNDING | _OTHERS for partner in partners for user in partner.users)
+    partners = judgement.partners_of(taken_by(_chain(operation)))
+    return any(map(_may_bound, users_of(partners)))
 
 
 def _differing(judgement: Judgement, operation: Operation, users: set[Operation]) -> str:
     """Where a right result has other bounds than the reference sets; '' without any."""
-    twin, own = judgement.twin(operation), _of_chain(operation)
-    due = None if twin is None else _of_chain(twin)
-    if own is None or due is None or any(v in judgement.wrong for v in operation.outputs):
+    twin = judgement.twin(operation)
+    if twin is None or judgement.makes_wrong(operation):
         return ""
-    known = [bounds for user in users if (bounds := _of_chain(user)) is not None]
-    if any(_alike(own, bounds) for bounds in [due, *known]):
+    own, due = _of_chain(operation), _of_chain(twin)
+    if own is None or due is None or _alike(own, due):
         return ""
-    there = _place(judgement.reference, twin) if twin is not None else ""
-    return f"{_place(judgement.candidate, operation)} ({_told(own)}, the reference {_told(due)} at {there})"
-
-
-def _place(graph: Graph, operation: Operation) -> str:
-    return own_line(graph, operation) or operation.source or operation.module or operation.op
+    for user in users:
+        bounds = _of_chain(user)
+        if bounds is not None and _alike(own, bounds):
+            return ""
+    here, there = line_or_name(judgement.candidate, operation), line_or_name(judgement.reference, twin)
+    return f"{here} ({_told(own)}, the reference {_told(due)} at {there})"
 
 
 def _told(bounds: tuple[float, float]) -> str:
@@ -144,24 +157,25 @@ def _bounds(operation: Operation) -> tuple[float, float] | None:
     """Between which numbers an operation keeps values; None where that is not known."""
     if "relu6" in operation.op:
         return 0.0, 6.0
-    told = {
-        name: float(value) for name, value in operation.arguments.items() if isinstance(value, int | float) and not isinstance(value, bool)
-    }
+    told = {name: float(value) for name, value in operation.arguments.items() if is_number(value)}
     if operation.kind == "relu":
         return None if told else (0.0, math.inf)
     if len(operation.inputs) > 1:
         return _bounds_by_operand(operation)
     if operation.kind != "clip":
         return None
-    none = _NONE.get(operation.outputs[0].record.dtype, _NO_REAL) if operation.outputs else _NO_REAL
-    low = next((value for name, value in told.items() if "min" in name and abs(value) < none), -math.inf)
-    high = next((value for name, value in told.items() if "max" in name and abs(value) < none), math.inf)
+    none = _NO_REAL
+    if operation.outputs:
+        none = _NONE.get(operation.outputs[0].record.dtype, _NO_REAL)
+    bounds = {name: value for name, value in told.items() if abs(value) < none}
+    low = next((value for name, value in bounds.items() if "min" in name), -math.inf)
+    high = next((value for name, value in bounds.items() if "max" in name), math.inf)
     return None if (low, high) == (-math.inf, math.inf) else (low, high)
 
 
 def _bounds_by_operand(operation: Operation) -> tuple[float, float] | None:
     """The bounds of an operation whose one bound is a tensor; None if not written."""
-    known = [number for value in operation.inputs if (number := written_number(value)) is not None]
+    known = written_numbers(operation)
     if len(known) != 1 or len(operation.inputs) > _WITH_BOUND:
         return None
     if operation.kind == "maximum" or "clamp_min" in operation.op:
@@ -173,28 +187,31 @@ def _bounds_by_operand(operation: Operation) -> tuple[float, float] | None:
 
 def _chain(operation: Operation) -> set[Operation]:
     """An operation and those that bound its result, or what it takes, in a chain."""
-    found, waiting = set(), [operation]
-    while waiting:
-        each = waiting.pop()
-        if each not in found:
-            found.add(each)
-            near = [v.maker for v in each.inputs] + [user for v in each.outputs for user in v.users]
-            waiting += [other for other in near if other is not None and other.kind in _BOUNDING | _OTHERS]
-    return found
+    return set(reached([operation], _bounding_beside))
+
+
+def _bounding_beside(operation: Operation) -> list[Operation]:
+    """The operations right before and behind one that may bound values."""
+    beside = makers(operation.inputs) + users_of(operation.outputs)
+    return list(filter(_may_bound, beside))
 
 
 def _of_chain(operation: Operation) -> tuple[float, float] | None:
     """The bounds of all of a chain together; None where those of one are not known."""
-    known = [_bounds(each) for each in _chain(operation)]
-    if any(bounds is None for bounds in known):
-        return None
-    both = [bounds for bounds in known if bounds is not None]
-    return max(low for low, _ in both), min(high for _, high in both)
+    lows: list[float] = []
+    highs: list[float] = []
+    for each in _chain(operation):
+        bounds = _bounds(each)
+        if bounds is None:
+            return None
+        lows.append(bounds[0])
+        highs.append(bounds[1])
+    return max(lows), min(highs)
 
 
 def _changes_nothing(operation: Operation) -> bool:
     """Whether a clamp hands on all values as they are."""
-    if operation.kind != "clip" or len(operation.inputs) > 1 or _bounds(operation) is None:
+    if operation.kind != "clip" or len(operation.inputs) != 1 or _bounds(operation) is None:
         return False
-    digest = operation.inputs[0].digest if operation.inputs else None
+    digest = operation.inputs[0].digest
     return digest is not None and digest == operation.outputs[0].digest
