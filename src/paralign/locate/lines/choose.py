@@ -12,7 +12,7 @@ from paralign.locate.lines import region as regions
 from paralign.locate.lines.kinds import REGION_RULES, Kind, Region, classify, foreign, other_mask
 from paralign.locate.lines.rule import Proposal, Rule, proposals
 from paralign.locate.runs.construction import Passage, construction, is_container_line
-from paralign.locate.runs.counterparts import apart, is_telling, same_shape
+from paralign.locate.runs.counterparts import apart, digests_of, is_telling, same_shape
 from paralign.locate.runs.traverse import (
     CONTEXT,
     before_moves,
@@ -20,9 +20,11 @@ from paralign.locate.runs.traverse import (
     computing,
     computing_users,
     inner_lines,
+    made_by,
     makers,
     parting,
     taken_besides,
+    taken_by,
     users_of,
     way_to,
 )
@@ -59,7 +61,9 @@ class Fault:
     @cached_property
     def simple_input(self) -> str | None:
         """The line that made a simple value which the operation takes in place of another one."""
-        return simple_values.input_line(self.operation, self.other) if self.kind is Kind.DIFFERENT else None
+        if self.kind is not Kind.DIFFERENT:
+            return None
+        return simple_values.input_line(self.operation, self.other)
 
     @cached_property
     def construction(self) -> Passage | None:
@@ -68,13 +72,17 @@ class Fault:
         if not by_layer and not is_container_line(self.judgement.candidate, self.operation):
             return None
         built = construction(self.judgement.candidate, self.operation)
-        return Passage(self.judgement, self.guilt, self.operation, built, by_construction=True, twin=self.other) if built else None
+        if not built:
+            return None
+        return Passage(self.judgement, self.guilt, self.operation, built, by_construction=True, twin=self.other)
 
     @cached_property
     def call(self) -> Passage | None:
         """The lines that called an operation which makes something else of the same inputs."""
         stack = self.operation.stack
-        return Passage(self.judgement, self.guilt, self.operation, stack) if stack and self.kind is Kind.DIFFERENT else None
+        if self.kind is not Kind.DIFFERENT or not stack:
+            return None
+        return Passage(self.judgement, self.guilt, self.operation, stack)
 
     @cached_property
     def handed_in(self) -> Passage | None:
@@ -201,14 +209,17 @@ def _mask_behind(fault: Fault) -> str | None:
     of it all the same.
     """
     operation, other = fault.operation, fault.other
-    if fault.kind is not Kind.DIFFERENT or other is None or other.kind != operation.kind or operation.kind not in _OF_SHARES:
+    if fault.kind is not Kind.DIFFERENT or operation.kind not in _OF_SHARES:
         return None
-    if differing(operation.arguments, other.arguments):
+    if other is None or other.kind != operation.kind or differing(operation.arguments, other.arguments):
         return None
-    for value in operation.inputs:
-        maker = computing(value.maker)
-        masks = [v for v in maker.inputs if v.record.dtype == "bool"] if maker is not None and maker.kind == "where" else []
-        made = before_moves(masks[0], maker.source).maker if maker is not None and len(masks) == 1 else None
+    for maker in map(computing, makers(operation.inputs)):
+        if maker is None or maker.kind != "where":
+            continue
+        masks = [v for v in maker.inputs if v.record.dtype == "bool"]
+        if len(masks) != 1:
+            continue
+        made = before_moves(masks[0], maker.source).maker
         if made is not None and made.stack:
             return made.stack[0]
     return None
@@ -231,9 +242,11 @@ def _made_in_its_place(asked: Wired) -> str | None:
 
 def _named_for_it(judgement: Judgement, operation: Operation, other: Operation) -> str | None:
     """The line that gave a value a second name, by which an operation wrongly takes it."""
-    known = {v.digest for v in other.inputs}
-    for value in operation.inputs if operation.stack else ():
-        if not judgement.is_established(value) or not known.isdisjoint(p.digest for p in judgement.partners(value)):
+    if not operation.stack:
+        return None
+    known = digests_of(other.inputs)
+    for value in operation.inputs:
+        if not judgement.is_established(value) or not known.isdisjoint(digests_of(judgement.partners(value))):
             continue
         maker = before_moves(value, operation.source).maker
         if maker is None or not maker.stack:
@@ -347,21 +360,31 @@ def _made_for_it(judgement: Judgement, operation: Operation, other: Operation | 
     None where the value is right for others: then it was only taken at the wrong place.
     """
     way = [other] if other is not None else way_to(judgement, due, CONTEXT)
-    if all(o.kind != operation.kind for o in way):
+    if operation.kind not in {o.kind for o in way}:
         return None
     plain_mask = _plain_mask(operation, way[0])
     if plain_mask is not None:
         return plain_mask
-    taken = {v.digest for o in way for v in o.inputs}
-    for value in operation.inputs if operation.stack else ():
-        if value.maker is None or not judgement.is_established(value) or not taken.isdisjoint(p.digest for p in judgement.partners(value)):
+    if not operation.stack:
+        return None
+    taken = digests_of(taken_by(way))
+    for value in operation.inputs:
+        if value.maker is None or not judgement.is_established(value):
+            continue
+        if not taken.isdisjoint(digests_of(judgement.partners(value))):
             continue
         before = before_moves(value, operation.source)
-        users = [u for u in computing_users(before) if u.kind not in MOVES]
-        all_wrong = bool(users) and all(v in judgement.wrong for u in users for v in u.outputs)
-        if all_wrong and before.maker is not None and before.maker.stack:
+        if before.maker is None or not before.maker.stack:
+            continue
+        if _is_wrongly_used(judgement, before):
             return parting(before.maker, operation)
     return None
+
+
+def _is_wrongly_used(judgement: Judgement, value: Value) -> bool:
+    """Whether all that is computed with a value is wrong, and something is."""
+    users = [u for u in computing_users(value) if u.kind not in MOVES]
+    return bool(users) and judgement.wrong.issuperset(made_by(users))
 
 
 def _plain_mask(operation: Operation, other: Operation) -> str | None:
@@ -380,15 +403,24 @@ def _laid_out(operation: Operation, other: Operation) -> str | None:
     """
     for value in operation.inputs:
         for partner in other.inputs:
-            same_axes = value.shape != partner.shape and len(value.shape) == len(partner.shape) and same_shape(value, partner)
-            if not same_axes or apart(value, partner) > SAME:
+            if value.shape == partner.shape or len(value.shape) != len(partner.shape):
                 continue
-            shaped = value
-            while shaped.maker is not None and shaped.maker.inputs and shaped.maker.inputs[0].shape == value.shape:
-                shaped = shaped.maker.inputs[0]  # the same shape one step before
+            if not same_shape(value, partner) or apart(value, partner) > SAME:
+                continue
+            shaped = _first_so_shaped(value)
             if shaped.maker is not None and shaped.maker.stack:
                 return shaped.maker.stack[0]
     return None
+
+
+def _first_so_shaped(value: Value) -> Value:
+    """A value as it was when it first had its shape."""
+    while value.maker is not None and value.maker.inputs:
+        before = value.maker.inputs[0]
+        if before.shape != value.shape:
+            break
+        value = before
+    return value
 
 
 def _called(judgement: Judgement, operation: Operation, other: Operation | None) -> str:
@@ -397,10 +429,12 @@ def _called(judgement: Judgement, operation: Operation, other: Operation | None)
     In the reference, the calls of the operation part somewhere from those that made the value that it takes; the candidate's line is at
     the same depth.
     """
+    if other is None:
+        return operation.stack[0]
     taken = judgement.partners_of(operation.inputs)
-    lacked = [] if other is None else [v for v in other.inputs if v.maker is not None and v not in taken]
+    lacked = [v for v in other.inputs if v.maker is not None and v not in taken]
     maker = computing(lacked[0].maker) if lacked else None
-    if maker is None or other is None:
+    if maker is None:
         return operation.stack[0]
     shared = max(common(other, maker), _rightly_handed(judgement, operation, other))
     for value in judgement.backwards.equals(lacked[0]):

@@ -22,31 +22,48 @@ def before(judgement: Judgement, lacked: Operation | None) -> tuple[Operation, O
         The reference's operation, the candidate's, and whether the candidate takes as many steps to another order: then its operation is
         the last of them, else the one that takes the elements as they are.
     """
-    for due in lacked.inputs if lacked is not None and lacked.kind != "fill" else []:
-        found = _taken_otherwise(judgement, due, lacked.kind) if due.maker is not None and lacked is not None else None
-        if found is None or due.maker is None:
+    if lacked is None or lacked.kind == "fill":
+        return None
+    for due in lacked.inputs:
+        if due.maker is None:
             continue
-        value, user = found
-        ways = (_moves_to(due.maker), _moves_to(value.maker))
-        if value.maker is not None and ways[0] and [o.kind for o in ways[0]] == [o.kind for o in ways[1]]:
+        taken = _taken_otherwise(judgement, due, lacked.kind)
+        if taken is None:
+            continue
+        value, user = taken
+        theirs, ours = _moves_to(due.maker), _moves_to(value.maker)
+        if value.maker is not None and theirs and _kinds(theirs) == _kinds(ours):
             return due.maker, value.maker, True
-        if not _is_in_order_of(value, ways[0]):
-            continue
-        return next((o for o in ways[0] if o.kind == "transpose"), due.maker), user, False
+        if _is_in_order_of(value, theirs):
+            return next((o for o in theirs if o.kind == "transpose"), due.maker), user, False
     return None
+
+
+def _kinds(operations: list[Operation]) -> list[str]:
+    """The kinds of some operations, in order."""
+    return [operation.kind for operation in operations]
 
 
 def _is_in_order_of(value: Value, moves: list[Operation]) -> bool:
     """Whether a value has the order that the reference's elements have before some moves."""
-    taken = [v.sketch for o in moves for v in o.inputs[:1]]
-    return value.sketch is not None and any(sketch is not None and distance(sketch, value.sketch) <= ALIKE for sketch in taken)
+    if value.sketch is None:
+        return False
+    for operation in moves:
+        for taken in operation.inputs[:1]:
+            if taken.sketch is not None and distance(taken.sketch, value.sketch) <= ALIKE:
+                return True
+    return False
 
 
 def _taken_otherwise(judgement: Judgement, due: Value, kind: str) -> tuple[Value, Operation] | None:
     """The value of the same elements in another order that an operation of a kind takes."""
-    same = [v for v in judgement.backwards.equals(due) if is_telling(due) and same_shape(v, due)]
-    if any(far is None or far <= ALIKE for far in (ordered_distance(due, v) for v in same)):
+    if not is_telling(due):
         return None
+    same = [v for v in judgement.backwards.equals(due) if same_shape(v, due)]
+    for value in same:
+        far = ordered_distance(due, value)
+        if far is None or far <= ALIKE:
+            return None
     return next(((v, u) for v in same for u in v.users if u.kind == kind), None)
 
 
@@ -55,11 +72,15 @@ def otherwise_shaped(operation: Operation, other: Operation | None) -> str | Non
 
     None where both sides do not take the same steps.
     """
-    ways = [_moves_to(each) for each in (operation, other) if each is not None]
-    if len(ways) < 2 or [o.kind for o in ways[0]] != [o.kind for o in ways[1]]:  # noqa: PLR2004 - both sides
+    if other is None:
         return None
-    pairs = zip(reversed(ways[0]), reversed(ways[1]), strict=True)
-    return next((ours.source for ours, theirs in pairs if ours.outputs[0].shape != theirs.outputs[0].shape), None)
+    ours, theirs = _moves_to(operation), _moves_to(other)
+    if _kinds(ours) != _kinds(theirs):
+        return None
+    for own, due in zip(reversed(ours), reversed(theirs), strict=True):
+        if own.outputs[0].shape != due.outputs[0].shape:
+            return own.source
+    return None
 
 
 def _moves_to(operation: Operation | None) -> list[Operation]:

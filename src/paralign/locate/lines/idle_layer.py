@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from paralign.locate.lines.missing_step import between
@@ -24,27 +24,28 @@ def idle_layer(judgement: Judgement, operation: Operation, user: Operation) -> s
     ``user`` takes what the reference's operation takes, but plainly. Where nothing is called of the module that the layer is a part of,
     it is that module. The parameters of an operation without any are those of the next one, if both are parts of such a module.
     """
-    taken = judgement.partners_of(v for v in user.inputs if is_telling(v))
+    taken = judgement.partners_of(filter(is_telling, user.inputs))
     if taken.isdisjoint(operation.inputs):
         return ""
     homes = {judgement.homes.get(v.record.name, "").rpartition(".")[0] for v in _parameters(judgement, operation)}
-    home = layer = homes.pop() if len(homes) == 1 else ""
+    if len(homes) != 1:
+        return ""
+    home = layer = homes.pop()
     called = {f"{o.module}." for o in judgement.candidate.operations}
     idle = ""
     while home and not any(module.startswith(f"{home}.") for module in called):
         idle, home = home, home.rpartition(".")[0]
-    if idle == layer and not any(v.is_parameter for v in operation.inputs):
+    if idle == layer and not operation.takes_parameter:
         return ""  # the steps of one layer are told by those around them
     return idle
 
 
 def _parameters(judgement: Judgement, operation: Operation) -> list[Value]:
     """The parameters of a reference's operation, or of the first lacking one after it."""
-    after = reached([operation], lambda o: users_of(v for v in o.outputs if judgement.lacking(v)), nearest_first=True)
+    after = reached([operation], lambda o: users_of(filter(judgement.lacking, o.outputs)), nearest_first=True)
     for step in islice(after, CONTEXT):
-        parameters = [v for v in step.inputs if v.is_parameter]
-        if parameters:
-            return parameters
+        if step.takes_parameter:
+            return [v for v in step.inputs if v.is_parameter]
     return []
 
 
@@ -76,7 +77,9 @@ def beside_idle_layer(judgement: Judgement, missing: Operation, user: Operation)
 
 def _givers(judgement: Judgement, missing: Operation, user: Operation, called: list[Operation]) -> list[Operation]:
     """The operations that make what a missing step takes, if possible for ``user`` too."""
-    same = {maker for v in missing.inputs for maker in makers(judgement.backwards.equals(v))}
+    same: set[Operation] = set()
+    for value in missing.inputs:
+        same.update(makers(judgement.backwards.equals(value)))
     givers = [o for o in called if o in same and o.stack != user.stack]
     taken = set(makers(user.inputs))
     return [o for o in givers if o in taken] or givers
@@ -90,11 +93,9 @@ def _last_called_before(called: list[Operation], user: Operation) -> Operation |
 
 def _called_after(called: list[Operation], before: Operation | None, user: Operation) -> Operation | None:
     """The first of some operations from another one on, or from ``user``, in another line."""
-    begin = user.order if before is None else before.order
-    for operation in called:
-        if operation.order >= begin and (before is None or operation.stack != before.stack):
-            return operation
-    return None
+    if before is None:
+        return next((operation for operation in called if operation.order >= user.order), None)
+    return next((operation for operation in called if operation.order >= before.order and operation.stack != before.stack), None)
 
 
 def _between_parts(judgement: Judgement, module: str, user: Operation) -> str | None:
@@ -102,22 +103,31 @@ def _between_parts(judgement: Judgement, module: str, user: Operation) -> str | 
 
     All operations of such parts have the calls outside of the module in common; the next line further in is the module's.
     """
-    inner = f"{module}." if module else ""
-    parts: dict[str, list[Operation]] = defaultdict(list)
-    for operation in judgement.candidate.operations:
-        if operation.stack and operation.module.startswith(inner):
-            parts[operation.module[len(inner) :].partition(".")[0]].append(operation)
+    parts = _parts(judgement.candidate, module)
     own = next((part for part, done in parts.items() if user in done), None)
-    has_layers = any(f"{inner}{part}" in judgement.candidate.kinds for part in parts)
-    if own is None or has_layers or len(parts) < 2:  # noqa: PLR2004 - several
+    if own is None or len(parts) < 2:  # noqa: PLR2004 - several
         return None
-    outside = min(common(o, user) for part, done in parts.items() if part != own for o in done)
-    lines = {o: o.stack[-1 - outside] for done in parts.values() for o in done if len(o.stack) > outside}
-    if user not in lines or len({function_of(line) for line in lines.values()}) != 1:
+    if not judgement.candidate.kinds.keys().isdisjoint(parts):  # layers of the framework
+        return None
+    others = [operation for part, done in parts.items() if part != own for operation in done]
+    outside = min(common(operation, user) for operation in others)
+    lines = {o: o.stack[-1 - outside] for o in chain(*parts.values()) if len(o.stack) > outside}
+    if user not in lines or len(set(map(function_of, lines.values()))) != 1:
         return None
     earlier = [o for o, line in lines.items() if o.order < user.order and line != lines[user]]
     before = lines[max(earlier, key=lambda o: o.order)] if earlier else None
     return between(judgement, before, lines[user], later=True)
+
+
+def _parts(graph: Graph, module: str) -> dict[str, list[Operation]]:
+    """The parts of a module, by their whole names -> the operations that were done within."""
+    inner = f"{module}." if module else ""
+    found: dict[str, list[Operation]] = defaultdict(list)
+    for operation in graph.operations:
+        if operation.stack and operation.module.startswith(inner):
+            part = operation.module[len(inner) :].partition(".")[0]
+            found[f"{inner}{part}"].append(operation)
+    return found
 
 
 def _called_in(graph: Graph, module: str, user: Operation) -> list[Operation]:
@@ -131,20 +141,26 @@ def _called_in(graph: Graph, module: str, user: Operation) -> list[Operation]:
     if not user.stack or not user.module.startswith(inner):
         return own
     around = function_of(user.stack[0])
-    if own and all(function_of(o.stack[0]) != around for o in own):  # a function of one of its parts
+    if own and around not in {function_of(o.stack[0]) for o in own}:  # a function of one of its parts
         return own
-    of_function = {o for o in called if o.module.startswith(inner) and function_of(o.stack[0]) == around}
-    return [o for o in called if o in of_function or calling_module(graph, o) == module]
+    found: list[Operation] = []
+    for operation in called:
+        of_function = operation.module.startswith(inner) and function_of(operation.stack[0]) == around
+        if of_function or calling_module(graph, operation) == module:
+            found.append(operation)
+    return found
 
 
 def _made_later(user: Operation, before: Operation | None) -> str | None:
     """The line that made an operation's input in its function, after another operation."""
-    for value in user.inputs if user.stack else ():
-        maker = computing(value.maker)
+    if not user.stack:
+        return None
+    for maker in map(computing, makers(user.inputs)):
         if maker is None or maker.stack[1:] == user.stack[1:]:
             continue
         line, at = inner_lines(maker, user)
-        in_its_function = at == user.stack[0] != line and function_of(line) == function_of(at)
-        if in_its_function and (before is None or before.order < maker.order):
+        if not at == user.stack[0] != line or function_of(line) != function_of(at):
+            continue
+        if before is None or before.order < maker.order:
             return line
     return None

@@ -10,14 +10,8 @@ from paralign.adapters._kinds import MOVES
 from paralign.locate.lines import element_order, idle_layer
 from paralign.locate.lines import region as regions
 from paralign.locate.lines.rule import Rule, strongest
-from paralign.locate.runs.counterparts import ALIKE, is_telling, ordered_distance, same_shape
-from paralign.locate.runs.traverse import (
-    CONTEXT,
-    before_any_moves,
-    computing,
-    makers,
-    way_to,
-)
+from paralign.locate.runs.counterparts import ALIKE, digests_of, is_telling, ordered_distance, same_shape
+from paralign.locate.runs.traverse import CONTEXT, before_any_moves, computing, makers, taken_by, way_to
 from paralign.locate.suspects.propose import Reason
 
 if TYPE_CHECKING:
@@ -75,12 +69,21 @@ def classify(guilt: Guilt) -> tuple[Kind, Operation | None, Operation]:
     turned = _turned(judgement, maker, twin)
     if turned is not None:
         return Kind.ORDER, twin, turned
+    if _is_wrongly_given(judgement, trial, maker):
+        return Kind.GIVEN, twin, maker
+    return _of_region(judgement, trial, guilt.slices) if len(trial.region) > 1 else _of_operation(judgement, trial, maker)
+
+
+def _is_wrongly_given(judgement: Judgement, trial: Trial, maker: Operation) -> bool:
+    """Whether an operation takes what is given, and the reference does not have."""
     single = sum(o.kind not in MOVES for o in trial.region) <= 1
     for value in maker.inputs:
         first = before_any_moves(value) if single else value
-        if first.maker is None and not judgement.is_right(first) and not judgement.leads_right(first, [maker]):
-            return Kind.GIVEN, twin, maker
-    return _of_region(judgement, trial, guilt.slices) if len(trial.region) > 1 else _of_operation(judgement, trial, maker)
+        if first.maker is not None or judgement.is_right(first):
+            continue
+        if not judgement.leads_right(first, [maker]):
+            return True
+    return False
 
 
 def _of_region(judgement: Judgement, trial: Trial, slices: Slices | None) -> tuple[Kind, Operation | None, Operation]:
@@ -97,9 +100,14 @@ def _of_region(judgement: Judgement, trial: Trial, slices: Slices | None) -> tup
     arranged = _otherwise_arranged(judgement, first, twin)
     if arranged is not None:
         return (*arranged, first)
-    if first.kind == twin.kind and any(judgement.lacking(v) for v in foreign(judgement, first, twin) if v.maker is not None):
+    if first.kind == twin.kind and _lacked_inputs(judgement, first, twin):
         return _by_inputs(judgement, first, twin)
     return Kind.DIFFERENT, twin, first if _is_one(trial) else maker
+
+
+def _lacked_inputs(judgement: Judgement, maker: Operation, twin: Operation) -> list[Value]:
+    """The computed inputs of the reference's operation that the candidate has nowhere."""
+    return [v for v in foreign(judgement, maker, twin) if v.maker is not None and judgement.lacking(v)]
 
 
 def _of_steps(judgement: Judgement, trial: Trial, slices: Slices | None) -> tuple[Kind, Operation | None, Operation]:
@@ -113,7 +121,9 @@ def _of_steps(judgement: Judgement, trial: Trial, slices: Slices | None) -> tupl
 
 def _of_operation(judgement: Judgement, trial: Trial, maker: Operation) -> tuple[Kind, Operation | None, Operation]:
     """The kind of fault of a single operation."""
-    twin = computing(trial.due.maker) if trial.why is Reason.MEETING or maker.kind not in MOVES else trial.due.maker
+    twin = trial.due.maker
+    if trial.why is Reason.MEETING or maker.kind not in MOVES:
+        twin = computing(twin)
     if not maker.random and not judgement.lacking(trial.due) and _takes(judgement, maker, trial.due):
         before = regions.done_before(judgement, maker, twin) if twin is not None else None
         return Kind.EXTRA, twin, before or maker
@@ -132,8 +142,9 @@ def _turned(judgement: Judgement, maker: Operation, twin: Operation | None) -> O
     if twin is None:
         return None
     for value in maker.inputs:
-        is_due = any(p in twin.inputs and same_shape(p, value) for p in judgement.partners(value))
-        if is_due and judgement.disordered(value):
+        if not judgement.disordered(value):
+            continue
+        if any(p in twin.inputs and same_shape(p, value) for p in judgement.partners(value)):
             return judgement.disorder(value)
     return None
 
@@ -143,14 +154,21 @@ def _otherwise_arranged(judgement: Judgement, maker: Operation, twin: Operation)
 
     The candidate either lacks the step or has the elements in that order too, but takes them in another one. None where orders agree.
     """
-    for value in maker.inputs:
-        due = [p for p in judgement.partners(value) if p in twin.inputs] if is_telling(value) else []
-        far = [ordered_distance(p, value) for p in due]
-        if not far or due[0].maker is None or any(each is None or each <= ALIKE for each in far):
+    for value in filter(is_telling, maker.inputs):
+        due = [p for p in judgement.partners(value) if p in twin.inputs]
+        if not due or due[0].maker is None:
+            continue
+        if not all(_is_in_other_order(p, value) for p in due):
             continue
         kind = Kind.MISWIRED if _has_in_order(judgement, due[0], value) else Kind.MISSING
         return kind, due[0].maker
     return None
+
+
+def _is_in_other_order(due: Value, value: Value) -> bool:
+    """Whether elements are known to be in another order than the reference's."""
+    far = ordered_distance(due, value)
+    return far is not None and far > ALIKE
 
 
 def _has_in_order(judgement: Judgement, due: Value, besides: Value) -> bool:
@@ -164,18 +182,17 @@ def _has_in_order(judgement: Judgement, due: Value, besides: Value) -> bool:
 
 def _takes(judgement: Judgement, operation: Operation, due: Value) -> bool:
     """Whether an operation takes a value of the reference."""
-    return any(due in judgement.partners(v) for v in operation.inputs if judgement.is_right(v))
+    return due in judgement.partners_of(filter(judgement.is_right, operation.inputs))
 
 
 def _by_inputs(judgement: Judgement, maker: Operation, twin: Operation) -> tuple[Kind, Operation | None, Operation]:
     """The kind of fault of an operation that takes other values than its twin."""
-    others = foreign(judgement, maker, twin)
-    lacked = [v for v in others if judgement.lacking(v) and v.maker is not None]
+    lacked = _lacked_inputs(judgement, maker, twin)
     if lacked and twin.kind == maker.kind and other_mask(maker, lacked[0]) is not None:
         return Kind.MISWIRED, twin, maker
     if lacked:
         return _by_lacked(judgement, maker, twin, lacked[0])
-    computing = [v for v in others if v.maker is not None or v.is_parameter]
+    computing = [v for v in foreign(judgement, maker, twin) if v.maker is not None or v.is_parameter]
     return (Kind.MISWIRED if computing and twin.kind == maker.kind else Kind.DIFFERENT), twin, maker
 
 
@@ -198,15 +215,15 @@ def _by_lacked(judgement: Judgement, maker: Operation, twin: Operation, lacked: 
 def _where_it_enters(judgement: Judgement, maker: Operation, twin: Operation) -> tuple[Operation, Operation]:
     """Back along steps that both sides take alike, to where their values part."""
     for _ in range(ALIKE_STEPS):
-        due = [v for v in foreign(judgement, maker, twin) if judgement.lacking(v) and v.maker is not None]
+        due = _lacked_inputs(judgement, maker, twin)
         theirs = computing(due[0].maker) if due else None
         if theirs is None:
             break
-        steps = [computing(v.maker) for v in _from_elsewhere(judgement, maker, twin, due[0])]
-        alike = [step for step in steps if step is not None and step.kind == theirs.kind]
-        if not alike or alike[0].order >= maker.order or theirs.order >= twin.order:
+        steps = map(computing, makers(_from_elsewhere(judgement, maker, twin, due[0])))
+        step = next((each for each in steps if each is not None and each.kind == theirs.kind), None)
+        if step is None or step.order >= maker.order or theirs.order >= twin.order:
             break
-        maker, twin = alike[0], theirs
+        maker, twin = step, theirs
     return maker, twin
 
 
@@ -215,15 +232,13 @@ def _from_elsewhere(judgement: Judgement, maker: Operation, twin: Operation, due
 
     Empty where it takes something that has: then a step is missing.
     """
-    due_there = {v.digest for v in twin.inputs}
-    on_the_way: set[str | None] = set()
-    for operation in way_to(judgement, due, REACH):
-        on_the_way.update(v.digest for v in operation.inputs)
+    due_there = digests_of(twin.inputs)
+    on_the_way = digests_of(taken_by(way_to(judgement, due, REACH)))
     found: list[Value] = []
     for value in maker.inputs:
         if value.maker is None or not judgement.is_established(value):
             continue
-        digested = {p.digest for p in judgement.partners(value)}
+        digested = digests_of(judgement.partners(value))
         if digested & due_there:
             continue
         if digested & on_the_way:
@@ -234,8 +249,9 @@ def _from_elsewhere(judgement: Judgement, maker: Operation, twin: Operation, due
 
 def other_mask(operation: Operation, due: Value) -> Value | None:
     """The boolean mask that an operation takes in place of the reference's boolean mask."""
-    masks = [v for v in operation.inputs if v.record.dtype == "bool" and v.maker is not None]
-    return masks[0] if masks and due.record.dtype == "bool" else None
+    if due.record.dtype != "bool":
+        return None
+    return next((v for v in operation.inputs if v.record.dtype == "bool" and v.maker is not None), None)
 
 
 def _is_done(judgement: Judgement, operation: Operation, lacked: Operation) -> bool:
@@ -243,8 +259,9 @@ def _is_done(judgement: Judgement, operation: Operation, lacked: Operation) -> b
     if not operation.module or lacked.module != operation.module:
         return False
     for other in judgement.candidate.operations:
-        same_step = other.module == operation.module and other.kind == lacked.kind and other is not operation
-        if same_step and other.order < operation.order and other.stack[1:] == operation.stack[1:]:
+        if other.module != operation.module or other.kind != lacked.kind:
+            continue
+        if other.order < operation.order and other.stack[1:] == operation.stack[1:]:
             return True
     return False
 
@@ -261,15 +278,18 @@ def _is_one(trial: Trial) -> bool:
         return False
     if trial.twin.kind != trial.suspect.kind:
         return False
-    after = [o for o in trial.region if o is not trial.suspect and o.kind not in MOVES]
-    return all(any(before_any_moves(v).is_parameter for v in o.inputs) for o in after)
+    for operation in trial.region:
+        if operation is trial.suspect or operation.kind in MOVES:
+            continue
+        if not any(before_any_moves(v).is_parameter for v in operation.inputs):
+            return False
+    return True
 
 
 def foreign(judgement: Judgement, maker: Operation, twin: Operation) -> list[Value]:
     """Inputs of the reference's operation that the candidate's does not take."""
-    known = judgement.partners_of(maker.inputs)
-    digested = {p.digest for p in known}
-    return [v for v in twin.inputs if is_telling(v) and v not in known and v.digest not in digested]
+    known = digests_of(judgement.partners_of(maker.inputs))
+    return [v for v in twin.inputs if is_telling(v) and v.digest not in known]
 
 
 def _first_lacking(judgement: Judgement, value: Value) -> Operation | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
 from paralign.locate.runs.counterparts import is_telling
-from paralign.locate.runs.traverse import CONTEXT, common, computing_users, made, makers_of, taken_besides
+from paralign.locate.runs.traverse import CONTEXT, common, computing_users, made, makers, makers_of, taken_besides, users_of
 from paralign.locate.source.statements import behind_loop, calls, following, function_of, gives_back, preceding
 from paralign.model import SourceLine
 
@@ -94,8 +94,10 @@ def _known_counterparts(
     judgement: Judgement, missing: Operation, user: Operation, after: Operation | None
 ) -> tuple[dict[Operation, Operation], dict[Operation, Operation]]:
     """The reference's operations that ``user`` stands for, behind the step or at the end."""
+    if after is missing:
+        return {}, {}
     if after is not None:
-        return ({} if after is missing else {after: user}), {}
+        return {after: user}, {}
     ended = {}
     for value in missing.inputs:
         if value.maker is not None and not judgement.lacking(value):
@@ -159,11 +161,13 @@ def in_helper(judgement: Judgement, missing: Operation, user: Operation) -> str 
     around = {function_of(line) for line in user.stack}
     for value in user.inputs:
         maker = value.maker
-        if maker is None or len(maker.stack) <= 1 or judgement.partners_of([value]).isdisjoint(missing.inputs):
+        if maker is None or len(maker.stack) <= 1:
+            continue
+        if judgement.partners_of([value]).isdisjoint(missing.inputs):
             continue
         if function_of(maker.stack[0]) in around:  # the step is missing there, behind what made the value
             continue
-        alike = [o for o in judgement.candidate.operations if o.source == maker.source and o.kind == maker.kind]
+        alike = [o for o in judgement.candidate.operations if (o.source, o.kind) == (maker.source, maker.kind)]
         if _is_called_often(maker, alike) and _each_lacks_its_own(judgement, alike, missing):
             return maker.source
     return None
@@ -190,9 +194,11 @@ def _lacked(judgement: Judgement, operation: Operation, missing: Operation) -> l
     """The reference's steps on a value, like another one, that the candidate lacks."""
     found = []
     for value in operation.outputs:
-        for partner in judgement.partners(value):
-            alike = [user for user in partner.users if user.kind == missing.kind and user.numbers == missing.numbers]
-            found += [user for user in alike if any(map(judgement.lacking, user.outputs))]
+        for user in users_of(judgement.partners(value)):
+            if user.kind != missing.kind or user.numbers != missing.numbers:
+                continue
+            if any(map(judgement.lacking, user.outputs)):
+                found.append(user)
     return found
 
 
@@ -201,20 +207,40 @@ def left_unused(judgement: Judgement, missing: Operation) -> str | None:
 
     What a function gives back is its caller's. A line that does something else does not count: the step may belong behind it.
     """
-    done = {line for o in judgement.candidate.operations for line in o.stack}
-    given = [second for _, second, _ in judgement.outputs]
-    for due in missing.inputs:
-        same = judgement.backwards.equals(due) if is_telling(due) else []
-        makers = [v.maker for v in same if v.maker is not None and v.maker.stack]
-        used = any(v in given or v.maker is None or any(u.kind not in MOVES for u in computing_users(v)) for v in same)
-        for line in makers[-1].stack if makers and not used else ():
-            if gives_back(line):
-                continue
-            place, after = SourceLine.of(line), next(iter(following(line)), range(0))
-            if place is None or not after or any(str(place.at(number)) in done for number in after):
-                return None
-            return str(place.at(after.start))
+    done = _done_lines(judgement)
+    for due in filter(is_telling, missing.inputs):
+        maker = _makes_in_vain(judgement, due)
+        line = None if maker is None else _innermost_kept(maker)
+        if line is None:
+            continue
+        place, after = SourceLine.of(line), next(iter(following(line)), range(0))
+        if place is None or not after or any(str(place.at(number)) in done for number in after):
+            return None
+        return str(place.at(after.start))
     return None
+
+
+def _done_lines(judgement: Judgement) -> set[str]:
+    """The lines by which operations of the candidate were called."""
+    return {line for operation in judgement.candidate.operations for line in operation.stack}
+
+
+def _makes_in_vain(judgement: Judgement, due: Value) -> Operation | None:
+    """What makes a value of the reference that the candidate has and nowhere uses."""
+    same = judgement.backwards.equals(due)
+    outputs = [second for _, second, _ in judgement.outputs]
+    for value in same:
+        if value in outputs or value.maker is None:
+            return None
+        if any(user.kind not in MOVES for user in computing_users(value)):
+            return None
+    with_line = [maker for maker in makers(same) if maker.stack]
+    return with_line[-1] if with_line else None
+
+
+def _innermost_kept(maker: Operation) -> str | None:
+    """The innermost line of an operation that does not give its function's result back."""
+    return next((line for line in maker.stack if not gives_back(line)), None)
 
 
 def elsewhere(judgement: Judgement, missing: Operation, user: Operation) -> str | None:
@@ -245,7 +271,7 @@ def _uses_elsewhere(judgement: Judgement, values: list[Value], missing: Operatio
     for partner in judgement.partners_of(values):
         for user in computing_users(partner):
             same_step = (user.source, user.kind) == (missing.source, missing.kind)
-            if not same_step and all(judgement.lacking(v) for v in user.outputs):
+            if not same_step and all(map(judgement.lacking, user.outputs)):
                 found.add(user)
     return found
 
@@ -257,7 +283,8 @@ def _other_uses(judgement: Judgement, values: list[Value], user: Operation) -> l
     for value in todo:
         for other in value.users:
             if _is_right(judgement, other):
-                todo += made(other) if len(todo) < CONTEXT else []
+                if len(todo) < CONTEXT:
+                    todo += made(other)
             elif other is not user and not _is_half_of_right(judgement, other):
                 found.append(other)
     return found
@@ -265,12 +292,11 @@ def _other_uses(judgement: Judgement, values: list[Value], user: Operation) -> l
 
 def _is_half_of_right(judgement: Judgement, operation: Operation) -> bool:
     """Whether an operation is the first half of what is right."""
-    users = [user for value in made(operation) for user in value.users]
-    return any(_is_right(judgement, each) for each in users)
+    return any(_is_right(judgement, user) for user in users_of(made(operation)))
 
 
 def _is_right(judgement: Judgement, operation: Operation) -> bool:
-    return all(judgement.is_right(v) for v in made(operation))
+    return judgement.wrong.isdisjoint(made(operation))
 
 
 def _unmatched(others: list[Operation], theirs: set[Operation]) -> list[Operation]:
@@ -288,10 +314,11 @@ def taken_plainly(judgement: Judgement, missing: Operation, user: Operation) -> 
     """
     step = user
     for _ in range(CONTEXT):
-        makers = [v.maker for v in step.inputs if v.maker is not None and not is_telling(v) and v.maker.stack]
-        if len(makers) != 1:
+        plain = [v for v in step.inputs if not is_telling(v)]
+        before = [maker for maker in makers(plain) if maker.stack]
+        if len(before) != 1:
             return user
-        step = makers[0]
+        step = before[0]
         if _takes_the_same(judgement, step, missing):
             return step
     return user
@@ -299,7 +326,7 @@ def taken_plainly(judgement: Judgement, missing: Operation, user: Operation) -> 
 
 def _takes_the_same(judgement: Judgement, operation: Operation, missing: Operation) -> bool:
     """Whether an operation takes a telling value that the missing step takes in the reference."""
-    telling = [value for value in operation.inputs if is_telling(value)]
+    telling = filter(is_telling, operation.inputs)
     return any(partner in missing.inputs for value in telling for partner in judgement.partners(value))
 
 
@@ -319,22 +346,27 @@ def _is_around(operation: Operation, user: Operation, missing: Operation) -> boo
 
 def between(judgement: Judgement, first: str | None, second: str | None, *, later: bool) -> str | None:
     """The line between two lines of a function: an idle one, one behind a loop, or an end."""
-    done = {line for o in judgement.candidate.operations for line in o.stack}
+    done = _done_lines(judgement)
+    if first is None:
+        before = None if second is None else preceding(second)
+        place = SourceLine.of(second)
+        if place is not None and before is not None and _is_idle(done, place, before):
+            return str(place.at(before.start))
+        return second
     begin, end = SourceLine.of(first), SourceLine.of(second)
-    if first is not None:
-        for span in following(first):
-            if end is not None and span.start <= end.line < span.stop:
-                break
-            if begin is not None and not any(str(begin.at(line)) in done for line in span):
-                return str(begin.at(span.start))
-        ended = behind_loop(first, second) if second is not None else None
-        if ended is not None:
-            return ended
-    elif second is not None:
-        span_before = preceding(second)
-        if end is not None and span_before is not None and not any(str(end.at(line)) in done for line in span_before):
-            return str(end.at(span_before.start))
-    return second if first is None or (later and second is not None) else first
+    for span in following(first):
+        if end is not None and span.start <= end.line < span.stop:
+            break
+        if begin is not None and _is_idle(done, begin, span):
+            return str(begin.at(span.start))
+    if second is None:
+        return first
+    return behind_loop(first, second) or (second if later else first)
+
+
+def _is_idle(done: set[str], place: SourceLine, lines: range) -> bool:
+    """Whether some lines of a file called no operation."""
+    return all(str(place.at(line)) not in done for line in lines)
 
 
 def _is_residual(judgement: Judgement, user: Operation, missing: Operation) -> bool:
@@ -350,8 +382,9 @@ def _around(judgement: Judgement, missing: Operation, step: int) -> Iterator[tup
     """
     operations = judgement.reference.operations
     at = operations.index(missing)
+    around = operations[at + 1 : at + 1 + WINDOW] if step > 0 else operations[max(0, at - WINDOW) : at][::-1]
     shared = len(missing.stack)
-    for other in operations[at + 1 : at + 1 + WINDOW] if step > 0 else operations[max(0, at - WINDOW) : at][::-1]:
+    for other in around:
         shared = min(shared, common(missing, other))
         yield other, shared
 

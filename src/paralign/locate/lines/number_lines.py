@@ -14,6 +14,7 @@ from paralign.locate.lines.rule import Rule, ablated
 from paralign.locate.provenance import tracing_back
 from paralign.locate.reaching import reached
 from paralign.locate.runs.construction import construction
+from paralign.locate.runs.traverse import makers
 
 if TYPE_CHECKING:
     from paralign.locate.laboratory.watched import Watched
@@ -46,12 +47,16 @@ class Numbers:
         if TABLE in ablated():
             return None
         guilt, operation, kind = self.fault.guilt, self.fault.operation, self.fault.kind
-        bare = tables.given(guilt, operation, *guilt.trial.region)
-        made = self.program.origin(bare, kind is Kind.GIVEN) if bare else None
-        if made is not None or kind is not Kind.REGION or guilt.repair is not None or operation is not guilt.trial.suspect:
+        made = self._origin(tables.given(guilt, operation, *guilt.trial.region), certain=kind is Kind.GIVEN)
+        if made is not None or kind is not Kind.REGION:
             return made
-        own = tables.given(guilt, operation)
-        return self.program.origin(own, True) if own else None
+        if guilt.repair is not None or operation is not guilt.trial.suspect:
+            return None
+        return self._origin(tables.given(guilt, operation), certain=True)
+
+    def _origin(self, bare: list[str], *, certain: bool) -> str | None:
+        """The line that made one of some values of numbers alone."""
+        return self.program.origin(bare, certain) if bare else None
 
     @cached_property
     def seen(self) -> Fault:
@@ -62,7 +67,9 @@ class Numbers:
     def number(self) -> str | None:
         """The line of the one number that a formula's repair changes wherever it stands."""
         repair = self.fault.guilt.repair
-        return self.program.number_line(repair.line, repair.number) if repair is not None and repair.number is not None else None
+        if repair is None or repair.number is None:
+            return None
+        return self.program.number_line(repair.line, repair.number)
 
     @cached_property
     def traced(self) -> Blamed | None:
@@ -70,30 +77,43 @@ class Numbers:
         repair = self.fault.guilt.repair
         if repair is None:
             return self._of_kind()
-        sides = self._recorded() if repair.taken is not None else None
-        return None if sides is None or repair.taken is None else tracing_back.of_number(sides, repair.line, repair.taken)
+        if repair.taken is None:
+            return None
+        sides = self._recorded()
+        return None if sides is None else tracing_back.of_number(sides, repair.line, repair.taken)
 
     def _of_kind(self) -> Blamed | None:
         """The expression, as the kind of fault lets it be looked for."""
         fault = self.seen
         operation, other = fault.operation, fault.other
         if fault.kind is Kind.DIFFERENT and other is not None and other.kind == operation.kind:
-            differ = bool(tracing_back.differing_values(operation.arguments, other.arguments))
-            sides = self._recorded() if differ else None
-            built = bool(construction(fault.judgement.candidate, operation))
-            sound = _sound_numbers(fault.judgement) if sides is not None else {}
-            passed = _passed(fault.judgement, operation)
-            return None if sides is None else tracing_back.of_operation(sides, (operation, other), built=built, sound=sound, passed=passed)
+            return self._of_arguments(operation, other)
         if fault.kind not in (Kind.REGION, Kind.GIVEN, Kind.MISSING):
             return None
         sides = self._recorded()
-        if sides is not None and fault.kind is Kind.GIVEN and other is not None:
+        if sides is None:
+            return None
+        if fault.kind is Kind.GIVEN and other is not None:
             buffer = _of_buffer(sides, operation, other)
             if buffer is not None:
                 return buffer
         lines = [line for each in (operation, *fault.guilt.trial.region) for line in each.stack[:1]]
-        found = None if sides is None else tracing_back.of_lines(sides, lines)
-        return None if fault.kind is Kind.MISSING and found is not None and not found.is_table else found
+        found = tracing_back.of_lines(sides, lines)
+        if fault.kind is Kind.MISSING and found is not None and not found.is_table:
+            return None
+        return found
+
+    def _of_arguments(self, operation: Operation, other: Operation) -> Blamed | None:
+        """The expression that made an argument which the reference's operation has otherwise."""
+        if not tracing_back.differing_values(operation.arguments, other.arguments):
+            return None
+        sides = self._recorded()
+        if sides is None:
+            return None
+        judgement = self.fault.judgement
+        built = bool(construction(judgement.candidate, operation))
+        sound, passed = _sound_numbers(judgement), _passed(judgement, operation)
+        return tracing_back.of_operation(sides, (operation, other), built=built, sound=sound, passed=passed)
 
     def _recorded(self) -> tracing_back.Sides | None:
         """Both sides' expressions of construction and of a pass, with a watched loss."""
@@ -112,25 +132,36 @@ def _of_buffer(sides: tracing_back.Sides, operation: Operation, other: Operation
 
 def _held(operation: Operation) -> list[Value]:
     """What an operation takes of what the model holds, moved or cut out."""
-    found = reached(operation.inputs, lambda value: value.maker.inputs if value.maker is not None and value.maker.kind in _PARTS else [])
+    found = reached(operation.inputs, _whole)
     return [value for value in found if value.maker is None and value.record.role in ("buffer", "parameter")]
+
+
+def _whole(value: Value) -> list[Value]:
+    """What a value was moved or cut out from; nothing of one that was computed."""
+    if value.maker is None or value.maker.kind not in _PARTS:
+        return []
+    return value.maker.inputs
 
 
 def _passed(judgement: Judgement, operation: Operation) -> set[str]:
     """The lines by which right operations came to the innermost line of another one."""
-    alike = [o for o in judgement.candidate.operations if o is not operation and o.stack and o.source == operation.source]
-    return {line for o in alike if all(judgement.is_right(value) for value in o.outputs) for line in o.stack[1:]}
+    found: set[str] = set()
+    for other in judgement.candidate.operations:
+        if other is operation or not other.stack or other.source != operation.source:
+            continue
+        if not judgement.makes_wrong(other):
+            found.update(other.stack[1:])
+    return found
 
 
 def _sound_numbers(judgement: Judgement) -> dict[str, set[float]]:
     """Line of the candidate -> numbers that its right operations take as the reference's."""
     sound: dict[str, set[float]] = defaultdict(set)
     for operation in judgement.candidate.operations:
-        if not operation.stack or not operation.numbers or not all(judgement.is_right(value) for value in operation.outputs):
+        if not operation.stack or not operation.numbers or judgement.makes_wrong(operation):
             continue
-        makers = [partner.maker for value in operation.outputs for partner in judgement.partners(value)]
-        for twin in makers:
-            if twin is not None and twin.kind == operation.kind:
+        for twin in makers(judgement.partners_of(operation.outputs)):
+            if twin.kind == operation.kind:
                 sound[operation.stack[0]] |= {*operation.numbers} & {*twin.numbers}
     return sound
 

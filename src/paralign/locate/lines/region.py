@@ -9,8 +9,8 @@ from paralign.adapters._kinds import MOVES
 from paralign.locate.gradients.flow import factor_of
 from paralign.locate.reaching import reached
 from paralign.locate.runs.construction import calling_module, is_container_line
-from paralign.locate.runs.counterparts import is_telling
-from paralign.locate.runs.traverse import CONTEXT, before_any_moves, computing, makers, makers_of, users_of, way_to
+from paralign.locate.runs.counterparts import digests_of, is_telling
+from paralign.locate.runs.traverse import CONTEXT, before_any_moves, computing, made_by, makers, makers_of, taken_by, users_of, way_to
 from paralign.locate.source.call_arguments import is_number
 from paralign.locate.source.statements import function_of
 from paralign.locate.suspects.propose import is_idle, rank
@@ -43,8 +43,8 @@ def of_one_layer(judgement: Judgement, region: list[Operation]) -> tuple[Operati
     The two are the same layer, otherwise constructed: what comes of it may fit nowhere, so that only a later value can be put in place.
     """
     for operation in region:
-        twin = judgement.twin(operation)
-        if twin is None or twin.kind != operation.kind or not all(judgement.is_right(v) for v in operation.inputs):
+        twin = judgement.counterpart(operation)
+        if twin is None or not judgement.takes_right(operation):
             continue
         if _is_same_layer(judgement, operation, twin) and _makes_something_else(judgement, operation, twin):
             return twin, operation
@@ -53,9 +53,11 @@ def of_one_layer(judgement: Judgement, region: list[Operation]) -> tuple[Operati
 
 def _is_same_layer(judgement: Judgement, operation: Operation, twin: Operation) -> bool:
     """Whether two operations take parameters, and only parameters are foreign."""
+    if not operation.takes_parameter:
+        return False
     taken = judgement.partners_of(operation.inputs)
     foreign = [v for v in twin.inputs if v not in taken and is_telling(v)]
-    return any(v.is_parameter for v in operation.inputs) and all(v.is_parameter for v in foreign)
+    return all(v.is_parameter for v in foreign)
 
 
 def _makes_something_else(judgement: Judgement, operation: Operation, twin: Operation) -> bool:
@@ -67,7 +69,7 @@ def _makes_something_else(judgement: Judgement, operation: Operation, twin: Oper
 
 def idle(judgement: Judgement, trial: Trial) -> Operation | None:
     """The idle operation before a region, where the reference's has an effect."""
-    right = [v for o in trial.region for v in o.inputs if judgement.is_right(v)]
+    right = filter(judgement.is_right, taken_by(trial.region))
     for operation in (trial.suspect, *makers(map(before_any_moves, right))):
         if is_idle(judgement, operation):
             return operation
@@ -77,11 +79,11 @@ def idle(judgement: Judgement, trial: Trial) -> Operation | None:
 def outgrown(judgement: Judgement, region: list[Operation]) -> Operation | None:
     """The operation that repeats values against each other, more than the reference has."""
     sizes = {v.size for v in judgement.reference.values.values()}
-    before = [maker for o in region for maker in makers(o.inputs) if maker not in region]  # right, but for the number
+    before = [maker for maker in makers(taken_by(region)) if maker not in region]  # right, but for the number
     for operation in (*before, *region):
         if operation.kind not in REPEATING or not operation.inputs:
             continue
-        if any(v in judgement.wrong and v.size not in sizes for v in operation.inputs):  # too many came in
+        if any(v.size not in sizes for v in judgement.wrong_inputs(operation)):  # too many came in
             continue
         made = operation.outputs[0].size
         if made > max(v.size for v in operation.inputs) and made not in sizes:
@@ -93,13 +95,13 @@ def without_term(judgement: Judgement, user: Operation, twin: Operation | None) 
     """The line of an operation whose counterpart joins in a term of its own."""
     if twin is None or twin.kind != user.kind or user.kind not in JOINING:
         return None
-    taken = judgement.partners_of(user.inputs)
-    if not all(judgement.is_established(v) for v in user.inputs):  # something stands in the term's place
+    if not all(map(judgement.is_established, user.inputs)):  # something stands in the term's place
         return None
+    taken = judgement.partners_of(user.inputs)
     terms = [v for v in twin.inputs if v not in taken and judgement.lacking(v)]
     if not terms or taken.isdisjoint(twin.inputs):
         return None
-    for maker in reached(makers(terms), lambda o: makers(v for v in o.inputs if judgement.lacking(v))):
+    for maker in reached(makers(terms), lambda o: makers(filter(judgement.lacking, o.inputs))):
         if taken.isdisjoint(maker.inputs):
             continue
         joins_there_too = maker.kind in JOINING and maker.stack == twin.stack and any(map(judgement.lacking, maker.inputs))
@@ -116,15 +118,21 @@ def made_plain(judgement: Judgement, operation: Operation, lacked: Operation | N
     if lacked is None:
         return None
     if any(map(is_telling, lacked.inputs)):
-        same = [own for v in lacked.inputs for own in judgement.backwards.equals(v)]
-        due = _plainly_made(lacked, [partner for v in same for partner in judgement.partners(v)])
-        plain = [] if due else [u for u in _plainly_made(lacked, same) if u.order < operation.order]
-        return plain[0] if plain else None
+        return _made_plain_of_same(judgement, operation, lacked)
     for value in operation.inputs:
         maker = None if is_telling(value) else computing(value.maker)
         if maker is not None and maker.kind == lacked.kind and not any(map(is_telling, maker.inputs)):
             return maker
     return None
+
+
+def _made_plain_of_same(judgement: Judgement, operation: Operation, lacked: Operation) -> Operation | None:
+    """What makes plain values of the same inputs, where the reference makes none of them."""
+    same = [own for v in lacked.inputs for own in judgement.backwards.equals(v)]
+    due = [partner for v in same for partner in judgement.partners(v)]
+    if _plainly_made(lacked, due):
+        return None
+    return next((user for user in _plainly_made(lacked, same) if user.order < operation.order), None)
 
 
 def _plainly_made(lacked: Operation, values: list[Value]) -> list[Operation]:
@@ -142,7 +150,9 @@ def without_effect(judgement: Judgement, lacked: Operation | None) -> Operation 
     if lacked is None:
         return None
     for operation in judgement.candidate.operations:
-        if operation.kind == lacked.kind and judgement.twin(operation) is lacked and is_idle(judgement, operation):
+        if operation.kind != lacked.kind or judgement.twin(operation) is not lacked:
+            continue
+        if is_idle(judgement, operation):
             return operation
     return None
 
@@ -153,19 +163,18 @@ def odd(judgement: Judgement, region: list[Operation], due: Value) -> Operation 
     None where none does.
     """
     way = way_to(judgement, due, len(region) + CONTEXT)
-    taken = {v for operation in way for v in operation.inputs}
-    return _with_odd_value(judgement, region, taken) or _with_odd_number(region, way) or _used_otherwise(judgement, region, way)
+    return _with_odd_value(judgement, region, taken_by(way)) or _with_odd_number(region, way) or _used_otherwise(judgement, region, way)
 
 
-def _with_odd_value(judgement: Judgement, region: list[Operation], taken: set[Value]) -> Operation | None:
+def _with_odd_value(judgement: Judgement, region: list[Operation], taken: list[Value]) -> Operation | None:
     """The first operation that takes an established value foreign to the reference's way."""
-    digested = {v.digest for v in taken}
+    digested = digests_of(taken)
     for operation in region:
         for value in operation.inputs:
             if value.is_parameter or not judgement.is_established(value):
                 continue
             partners = judgement.partners(value)
-            if partners and taken.isdisjoint(partners) and digested.isdisjoint(p.digest for p in partners):
+            if partners and digested.isdisjoint(digests_of(partners)):
                 return operation
     return None
 
@@ -173,10 +182,13 @@ def _with_odd_value(judgement: Judgement, region: list[Operation], taken: set[Va
 def _with_odd_number(region: list[Operation], way: list[Operation]) -> Operation | None:
     """The first operation with a number, no simple one, that the reference does not take."""
     known = {number for operation in way for number in _numbers_taken(operation)}
-    for operation in region if known else ():
+    if not known:
+        return None
+    for operation in region:
         for number in _numbers_taken(operation):
-            is_known = any(abs(number - k) <= STORED * max(abs(number), abs(k)) for k in known)
-            if not is_known and not (number * 2).is_integer():
+            if (number * 2).is_integer():
+                continue
+            if not any(abs(number - k) <= STORED * max(abs(number), abs(k)) for k in known):
                 return operation
     return None
 
@@ -319,9 +331,8 @@ def _is_scaled(judgement: Judgement, region: list[Operation]) -> bool:
 
 def _taken_from_outside(judgement: Judgement, region: list[Operation]) -> set[Value]:
     """The established values that a region takes and does not make itself."""
-    inside = {v for o in region for v in o.outputs}
-    taken = {v for o in region for v in o.inputs} - inside
-    return {v for v in taken if judgement.is_established(v)}
+    taken = set(taken_by(region)) - set(made_by(region))
+    return set(filter(judgement.is_established, taken))
 
 
 def _first_factor(value: Value, partners: list[Value]) -> float | None:

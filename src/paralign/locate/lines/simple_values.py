@@ -11,7 +11,7 @@ from paralign.locate.runs.traverse import computing
 from paralign.locate.source.statements import alias_line, function_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from paralign.locate.runs.dataflow import Operation, Value
 
@@ -32,12 +32,13 @@ def input_line(operation: Operation, other: Operation | None, reference: Sequenc
     """
     if other is None or other.kind != operation.kind or not operation.stack:
         return None
-    foreign = [v for v in operation.inputs if not any(_is_same(v, p) for p in other.inputs)]
-    due = [p for p in other.inputs if not any(_is_same(v, p) for v in operation.inputs)]
+    foreign = [v for v in operation.inputs if not _is_among(v, other.inputs)]
+    due = [p for p in other.inputs if not _is_among(p, operation.inputs)]
     if len(foreign) != 1 or len(due) != 1 or is_telling(foreign[0]):
         return None
-    known = any(o.kind == operation.kind and any(_is_same(foreign[0], v) for v in o.inputs) for o in reference)
-    if known or (reference and not _is_of_numbers(due[0])):
+    if reference and not _is_of_numbers(due[0]):
+        return None
+    if any(o.kind == operation.kind and _is_among(foreign[0], o.inputs) for o in reference):
         return None
     maker = _first_of(foreign[0])
     if maker is None or not maker.stack:
@@ -47,10 +48,17 @@ def input_line(operation: Operation, other: Operation | None, reference: Sequenc
     return alias_line(taken, made) or made
 
 
+def _is_among(value: Value, others: Iterable[Value]) -> bool:
+    """Whether one of some values holds the same as another one."""
+    return any(_is_same(value, other) for other in others)
+
+
 def _first_of(value: Value) -> Operation | None:
     """What made a plain value, past what hands it on or cuts it out."""
     maker = computing(value.maker)
-    while maker is not None and maker.kind == "slice" and maker.inputs and _is_same(maker.inputs[0], value):
+    while maker is not None and maker.kind == "slice" and maker.inputs:
+        if not _is_same(maker.inputs[0], value):
+            break
         maker = computing(maker.inputs[0].maker)
     return maker
 
@@ -58,10 +66,15 @@ def _first_of(value: Value) -> Operation | None:
 def _is_of_numbers(value: Value) -> bool:
     """Whether neither an input nor a parameter leads to a value."""
     for each in reached([value], lambda v: v.maker.inputs if v.maker is not None else ()):
-        if each.maker is None and (each.is_parameter or (each.record.role == "input" and each.record.name)):
+        if each.maker is not None:
+            continue
+        if each.is_parameter or (each.record.role == "input" and each.record.name):
             return False
     return True
 
 
 def _is_same(one: Value, other: Value) -> bool:
-    return one.digest is not None and other.digest is not None and digests.distance(one.digest, other.digest, sized=False) <= SAME
+    """Whether two values hold the same, as often as they repeat it."""
+    if one.digest is None or other.digest is None:
+        return False
+    return digests.distance(one.digest, other.digest, sized=False) <= SAME

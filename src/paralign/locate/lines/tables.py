@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise, permutations
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +11,7 @@ from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
 from paralign.locate.data.array_difference import apart, same
 from paralign.locate.data.trace import LEAST, Step, Way
+from paralign.locate.runs.traverse import taken_by
 from paralign.locate.source.bindings import Code
 from paralign.locate.source.statements import function_of
 
@@ -44,15 +45,16 @@ def given(guilt: Guilt, *operations: Operation) -> list[str]:
     What other operations make right values of is right.
     """
     found: dict[str, None] = {}
-    todo = [value for taker in operations for value in taker.inputs]
+    todo = taken_by(operations)
     seen: set[Value] = set()
     while todo:
         value = todo.pop(0)
         if value in seen:
             continue
         seen.add(value)
-        if value.maker is not None:  # as it was before it was moved, or by what it came in another order
-            todo += value.maker.inputs if value.maker.kind in MOVES or guilt.judgement.disordered(value) else []
+        if value.maker is not None:
+            if value.maker.kind in MOVES or guilt.judgement.disordered(value):
+                todo += value.maker.inputs  # as it was before it was moved, or by what it came in another order
         elif _is_number(value) and not guilt.judgement.leads_right(value, operations):
             found[value.digest or digests.EMPTY] = None
     return list(found)
@@ -60,8 +62,11 @@ def given(guilt: Guilt, *operations: Operation) -> list[str]:
 
 def _is_number(value: Value) -> bool:
     """Whether a value is neither computed under watch, nor an input or a parameter."""
-    unnamed = value.record.role == "buffer" or (value.record.role == "input" and not value.record.name)
-    return value.maker is None and value.digest is not None and unnamed
+    if value.maker is not None or value.digest is None:
+        return False
+    if value.record.role == "buffer":
+        return True
+    return value.record.role == "input" and not value.record.name
 
 
 @np.errstate(all="ignore")
@@ -82,13 +87,24 @@ def culprit(reference: Capture, candidate: Capture, wanted: Sequence[str], *, ce
     pool, own = values(reference), values(candidate)
     found: list[tuple[float, Step]] = []
     for digest in wanted:
-        alike = [s for s in ways[1].steps if digests.distance(s.record.digest or digests.EMPTY, digest) <= EQUAL]
-        if alike and not _is_right(ways[0], pool, alike[-1]):
-            first = _first_wrong(ways, pool, alike[-1])
-            far = _nearest(pool, alike[-1].value)
-            found.append((min(far, RESEMBLING) if _stands_for_another(pool, own, first.value) else far, first))
-    far, step = min(found, key=lambda item: item[0], default=(np.inf, None))
-    return step.record.source if step is not None and (certain or far <= RESEMBLING) else None
+        last = _last_alike(ways[1], digest)
+        if last is None or _is_right(ways[0], pool, last):
+            continue
+        first = _first_wrong(ways, pool, last)
+        far = _nearest(pool, last.value)
+        if _stands_for_another(pool, own, first.value):
+            far = min(far, RESEMBLING)
+        found.append((far, first))
+    if not found:
+        return None
+    far, step = min(found, key=lambda item: item[0])
+    return step.record.source if certain or far <= RESEMBLING else None
+
+
+def _last_alike(way: Way, digest: str) -> Step | None:
+    """The last step that made a value of a digest."""
+    alike = [s for s in way.steps if digests.distance(s.record.digest or digests.EMPTY, digest) <= EQUAL]
+    return alike[-1] if alike else None
 
 
 @np.errstate(all="ignore")
@@ -100,16 +116,28 @@ def number_line(candidate: Capture, source: str, number: float) -> str | None:
         source: the line, ``file:line``.
         number: what it reads.
     """
-    way, code = Way.read(candidate, ""), Code(source)
-    names = {*code.names, *(f"self.{name}" for name in code.attributes)}
-    read = [s for s in way.steps if s.record.op in names and s.value.size == 1 and s.value.item() == number]
-    step = next((s for s in reversed(read) if function_of(str(s.record.source)) == function_of(source)), None)
-    while step is not None:
-        before = [way.steps[n] for n in step.inputs if way.steps[n].value.size <= LEAST and number in way.steps[n].value]
+    way = Way.read(candidate, "")
+    step = _last_read(way, source, number)
+    if step is None:
+        return None
+    while True:
+        inputs = [way.steps[n] for n in step.inputs]
+        before = [s for s in inputs if s.value.size <= LEAST and number in s.value]
         if not before:
-            break
+            return step.record.source
         step = before[-1]
-    return step.record.source if step is not None else None
+
+
+def _last_read(way: Way, source: str, number: float) -> Step | None:
+    """The last step of a line's function that bound a number to a name which the line reads."""
+    code = Code(source)
+    names = {*code.names, *(f"self.{name}" for name in code.attributes)}
+    for step in reversed(way.steps):
+        if step.record.op not in names or step.value.size != 1 or step.value.item() != number:
+            continue
+        if function_of(str(step.record.source)) == function_of(source):
+            return step
+    return None
 
 
 @np.errstate(all="ignore")
@@ -130,22 +158,38 @@ def _nearest(pool: Sequence[Array], value: Array) -> float:
 def _of_beginning(pool: Sequence[Array], table: Array, other: Array, begun: Array) -> float:
     """How far the beginning of a table is from another; if it is that, how far the rest is."""
     far = apart(np.sort(other, axis=None), np.sort(begun, axis=None))
-    rest = _rest(pool, table, other) if far <= EQUAL else None
-    return far if rest is None else _nearest(pool, rest)
+    if far <= EQUAL:
+        rest = _rest(pool, table, other)
+        if rest is not None:
+            return _nearest(pool, rest)
+    return far
 
 
 def _stands_for_another(pool: Sequence[Array], own: Sequence[Array], table: Array) -> bool:
     """Whether the reference has a table of such a shape that the candidate has nowhere."""
-    alike = [
-        v for v in pool if v.size >= LEAST and float(np.ptp(v)) > 0 and (v.squeeze().shape == table.squeeze().shape or [*_begun(table, v)])
-    ]
-    return table.size >= LEAST and any(not any(_holds(value, mine) for mine in own) for value in alike)
+    if table.size < LEAST:
+        return False
+    for value in pool:
+        if value.size < LEAST or not _is_varied(value):
+            continue
+        if value.squeeze().shape != table.squeeze().shape and not [*_begun(table, value)]:
+            continue
+        if not any(_holds(value, mine) for mine in own):
+            return True
+    return False
+
+
+def _is_varied(value: Array) -> bool:
+    """Whether the elements of an array are not all one number."""
+    return float(np.ptp(value)) > 0
 
 
 def _begun(table: Array, other: Array) -> Iterator[Array]:
     """As many rows of a table as another has, where these are fewer."""
     long, short = table.squeeze(), other.squeeze()
-    if long.ndim and long.ndim == short.ndim and long.shape[1:] == short.shape[1:] and FEW <= short.shape[0] < long.shape[0]:
+    if long.ndim == 0 or long.ndim != short.ndim or long.shape[1:] != short.shape[1:]:
+        return
+    if FEW <= short.shape[0] < long.shape[0]:
         yield long[: short.shape[0]]
 
 
@@ -162,7 +206,8 @@ def _first_wrong(ways: tuple[Way, Way], pool: Sequence[Array], step: Step) -> St
         made_of = _made_of(ways[1], step)
         before = [s for s in made_of if s.number not in seen]
         wrong = [s for s in before if not _is_right(ways[0], pool, s) and not _is_filled(ways[1], pool, s)]
-        wrong = wrong or [s for s in before if _is_strange(pool, s)]
+        if not wrong:
+            wrong = [s for s in before if _is_strange(pool, s)]
         if not wrong:
             return _as_listed(pool, step, made_of) or step
         step = max(wrong, key=lambda s: (s.value.size, s.number))
@@ -174,8 +219,9 @@ def _behind(way: Way, step: Step) -> list[Step]:
     todo = list(step.inputs)
     while todo:
         held = way.steps[todo.pop()]
-        todo += held.inputs if held.number not in found else ()
-        found[held.number] = held
+        if held.number not in found:
+            found[held.number] = held
+            todo += held.inputs
     return list(found.values())
 
 
@@ -185,9 +231,11 @@ def _made_of(way: Way, step: Step) -> list[Step]:
     todo = list(step.inputs)
     while todo:
         held = way.steps[todo.pop()]
-        if held.number not in found:
-            found[held.number] = held
-            todo += held.inputs if held.value.size < LEAST and not held.telling else ()
+        if held.number in found:
+            continue
+        found[held.number] = held
+        if held.value.size < LEAST and not held.telling:
+            todo += held.inputs
     return list(found.values())
 
 
@@ -197,8 +245,12 @@ def _equal(value: Array, other: Array) -> bool:
         return True
     if value.shape == other.shape or sorted(value.shape) != sorted(other.shape) or value.ndim > AXES:
         return False
-    orders = (axes for axes in permutations(range(value.ndim)) if tuple(value.shape[a] for a in axes) == other.shape)
-    return any(same(value.transpose(axes), other) for axes in orders)
+    for axes in permutations(range(value.ndim)):
+        if tuple(value.shape[a] for a in axes) != other.shape:
+            continue
+        if same(value.transpose(axes), other):
+            return True
+    return False
 
 
 def _is_right(way: Way, pool: Sequence[Array], step: Step) -> bool:
@@ -206,10 +258,12 @@ def _is_right(way: Way, pool: Sequence[Array], step: Step) -> bool:
 
     Few numbers may be anything's: they are wrong where the reference has a variable of that name, with other values.
     """
-    if step.value.size < LEAST and not step.telling:
-        namesakes = [s for s in way.steps if s.record.op == step.record.op and s.value.shape == step.value.shape]
-        return not namesakes or any(same(s.value, step.value) for s in namesakes)
-    return not step.telling or _has(pool, step.value) or any(_is_part(value, step.value) for value in pool)
+    if step.telling:
+        return _has(pool, step.value) or any(_is_part(value, step.value) for value in pool)
+    if step.value.size >= LEAST:
+        return True
+    namesakes = [s for s in way.steps if s.record.op == step.record.op and s.value.shape == step.value.shape]
+    return not namesakes or any(same(s.value, step.value) for s in namesakes)
 
 
 def _has(pool: Sequence[Array], table: Array) -> bool:
@@ -217,8 +271,10 @@ def _has(pool: Sequence[Array], table: Array) -> bool:
     if any(_equal(value, table) for value in pool):
         return True
     begun = next((value for value in pool if _holds(value, table)), None)
-    rest = None if begun is None else _rest(pool, table, begun)
-    return begun is not None and (rest is None or _has(pool, rest))
+    if begun is None:
+        return False
+    rest = _rest(pool, table, begun)
+    return rest is None or _has(pool, rest)
 
 
 def _rest(pool: Sequence[Array], table: Array, begun: Array) -> Array | None:
@@ -226,7 +282,11 @@ def _rest(pool: Sequence[Array], table: Array, begun: Array) -> Array | None:
     whole, first = table.squeeze(), begun.squeeze()
     rest: Array = whole[first.shape[0] :]
     shapes = (whole.shape, rest.squeeze().shape)
-    return rest if any(v.squeeze().shape in shapes and not same(v.squeeze(), first) for v in pool) else None
+    for value in pool:
+        other = value.squeeze()
+        if other.shape in shapes and not same(other, first):
+            return rest
+    return None
 
 
 def _holds(value: Array, table: Array) -> bool:
@@ -236,13 +296,13 @@ def _holds(value: Array, table: Array) -> bool:
 
 def _is_known(pool: Sequence[Array], step: Step) -> bool:
     """Whether the reference has the several numbers of a step, simple ones too."""
-    return step.value.size >= FEW and float(np.ptp(step.value)) > 0 and _has(pool, step.value)
+    return step.value.size >= FEW and _is_varied(step.value) and _has(pool, step.value)
 
 
 def _is_strange(pool: Sequence[Array], step: Step) -> bool:
     """Whether a step repeats a number that the reference has nowhere."""
     number = step.value.reshape(-1)[:1]
-    if step.value.size < LEAST or float(np.ptp(step.value)) > 0 or float(number[0]).is_integer():
+    if step.value.size < LEAST or _is_varied(step.value) or float(number[0]).is_integer():
         return False
     return not any(np.any(np.abs(other - number) <= EQUAL * np.abs(number)) for other in pool)
 
@@ -252,15 +312,30 @@ def _as_listed(pool: Sequence[Array], step: Step, made_of: Sequence[Step]) -> St
 
     What is put together as one line made it is in the order on which that line decided. None where there is no such line.
     """
-    parts = [part for part in _parts_like(pool, step.value) if part.ndim > 1 and 1 < part.shape[-1] <= COLUMNS]
-    differing = [{c for c in range(part.shape[-1]) if not same(part[..., c], step.value[..., c])} for part in parts]
-    least = min(differing, key=len, default=set())
-    if not 1 < len(least) < step.value.shape[-1]:
+    columns = _differing_columns(pool, step.value)
+    if not 1 < len(columns) < step.value.shape[-1]:
         return None
-    holding = [[s for s in made_of if s.value.size >= LEAST and same(s.value, step.value[..., c])] for c in sorted(least)]
-    makers = [found[0] for found in holding if len(found) == 1]
-    in_order = len(makers) == len(least) and all(one.number < other.number for one, other in pairwise(makers))
-    return makers[0] if in_order and {s.record.source for s in makers} == {makers[0].record.source} else None
+    makers: list[Step] = []
+    for column in columns:
+        holding = [s for s in made_of if s.value.size >= LEAST and same(s.value, step.value[..., column])]
+        if len(holding) != 1:
+            return None
+        makers += holding
+    numbers = [maker.number for maker in makers]
+    if numbers != sorted(set(numbers)):  # not in order, or one made several
+        return None
+    lines = {maker.record.source for maker in makers}
+    return makers[0] if len(lines) == 1 else None
+
+
+def _differing_columns(pool: Sequence[Array], value: Array) -> list[int]:
+    """The columns that differ from those of the reference's value that is most like one."""
+    found: list[list[int]] = []
+    for part in _parts_like(pool, value):
+        if part.ndim <= 1 or not 1 < part.shape[-1] <= COLUMNS:
+            continue
+        found.append([c for c in range(part.shape[-1]) if not same(part[..., c], value[..., c])])
+    return min(found, key=len, default=[])
 
 
 def _parts_like(pool: Sequence[Array], value: Array) -> Iterator[Array]:
@@ -268,24 +343,33 @@ def _parts_like(pool: Sequence[Array], value: Array) -> Iterator[Array]:
     for whole in pool:
         if whole.shape == value.shape:
             yield whole
-        for axis in range(whole.ndim if whole.ndim == value.ndim + 1 else 0):
+        if whole.ndim != value.ndim + 1:
+            continue
+        for axis in range(whole.ndim):
             if whole.shape[:axis] + whole.shape[axis + 1 :] == value.shape:
                 yield from np.moveaxis(whole, axis, 0)
 
 
 def _is_filled(way: Way, pool: Sequence[Array], step: Step) -> bool:
     """Whether a step fills a part of an array with what a value of the reference has there."""
-    for before in (way.steps[number].value for number in step.inputs):
-        changed = before != step.value if before.shape == step.value.shape else None
-        if changed is not None and changed.any() and not changed.all():
+    for number in step.inputs:
+        before = way.steps[number].value
+        if before.shape != step.value.shape:
+            continue
+        changed = before != step.value
+        if changed.any() and not changed.all():
             return any(other.shape == step.value.shape and same(other[changed], step.value[changed]) for other in pool)
     return False
 
 
 def _is_part(whole: Array, part: Array) -> bool:
     """Whether an array is a row, a column or another slice of one along one axis."""
-    for axis in range(whole.ndim if whole.ndim > part.ndim else 0):
+    if whole.ndim <= part.ndim:
+        return False
+    for axis in range(whole.ndim):
         rows = np.moveaxis(whole, axis, 0)
-        if rows[:1].size == part.size and any(same(row, part.reshape(row.shape)) for row in rows):
+        if rows[:1].size != part.size:
+            continue
+        if any(same(row, part.reshape(row.shape)) for row in rows):
             return True
     return False
