@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.provenance.counterparts import is_equal
 from paralign.locate.provenance.value_graph import behind
+from paralign.locate.runs.traverse import users_of
 from paralign.locate.source.argument_names import named
 from paralign.model import DIVERGED, Finding, LineProposal, OtherAxis, Point
 
@@ -57,9 +58,8 @@ def of_operations(judgement: Judgement, operation: Operation, other: Operation |
     if own is None or not judgement.is_right(operation.inputs[0]):
         return None
     value = operation.inputs[0]
-    alike = [other] if other is not None else []
-    for partner in judgement.partners(value):
-        alike += partner.users if partner.shape == value.shape else []
+    same = [partner for partner in judgement.partners(value) if partner.shape == value.shape]
+    alike = users_of(same) if other is None else [other, *users_of(same)]
     due: set[int] = set()
     for each in alike:
         axis = _axis_of(each) if _is_alike(each, operation) else None
@@ -84,8 +84,11 @@ def _axis_of(operation: Operation) -> int | None:
 
 
 def _counted(given: Any, count: int) -> int | None:
+    """An axis, or a list of one, counted from the first; None for anything else."""
     one = given[0] if isinstance(given, list) and len(given) == 1 else given
-    return one % count if type(one) is int and -count <= one < count else None
+    if type(one) is not int or not -count <= one < count:
+        return None
+    return one % count
 
 
 def of_values(sides: Sides, candidate: str, reference: str) -> tuple[OtherAxis, Expression, Expression] | None:
@@ -122,11 +125,10 @@ class _Call:
     def __init__(self, expression: Expression, kind: str, operand: Expression) -> None:
         self.expression, self.kind, self.operand = expression, kind, operand
         self.count = len(operand.mark[1])
-        roles = dict(expression.inputs)
-        place = _BEFORE.get(kind, 0) + (0 if "self" in roles else 1)
-        held = next((roles[name] for name in (*_NAMED, str(place)) if name in roles), None)
-        marked = held is not None and held.mark[0] in ("s", "l")
-        self.axis = _counted(held.mark[1], self.count) if held is not None and marked else None
+        held = _axis_argument(expression, kind)
+        self.axis: int | None = None
+        if held is not None and held.mark[0] in ("s", "l"):
+            self.axis = _counted(held.mark[1], self.count)
         #: several axes, or one that only an array tells: it names what cannot be counted here
         self.is_elsewise = self.axis is None and held is not None and held.mark[1] is not None
 
@@ -144,12 +146,23 @@ class _Call:
         return list(self.operand.mark[1]) == list(other.operand.mark[1]) and bool(is_equal(self.operand, other.operand))
 
 
+def _axis_argument(call: Expression, kind: str) -> Expression | None:
+    """What a call gives for the axis, by name or by place; None where it gives nothing."""
+    roles = dict(call.inputs)
+    place = _BEFORE.get(kind, 0)
+    if "self" not in roles:
+        place += 1
+    return next((roles[name] for name in (*_NAMED, str(place)) if name in roles), None)
+
+
 def name(divergence: Divergence, found: tuple[OtherAxis, Expression, Expression]) -> None:
     """Point a divergence at a call along another axis, with its first line further down."""
     axis, call, due = found
     point = divergence.candidate
-    before = [] if point is None else [line for line in (point.source, *point.lines) if line and line != call.source]
-    label = "" if point is None else point.name
+    label = ""
+    before: list[str] = []
+    if point is not None:
+        label, before = point.name, [line for line in (point.source, *point.lines) if line and line != call.source]
     divergence.axis = axis
     divergence.candidate = Point(label, axis.call, call.source, code_at(call.source), before)
     divergence.reference = Point(label, axis.call, due.source, code_at(due.source))
@@ -160,15 +173,18 @@ def name(divergence: Divergence, found: tuple[OtherAxis, Expression, Expression]
 def add(result: CheckResult) -> None:
     """Say of every stage that diverges along another axis which axis is due."""
     for stage in result.stages:
-        axis = stage.divergence.axis if stage.divergence is not None else None
-        if stage.verdict == DIVERGED and axis is not None:
-            stage.findings.insert(0, finding(axis))
+        if stage.verdict != DIVERGED or stage.divergence is None:
+            continue
+        if stage.divergence.axis is not None:
+            stage.findings.insert(0, finding(stage.divergence.axis))
 
 
 def finding(axis: OtherAxis) -> Finding:
     """The cause in words, in both languages."""
-    own = f"goes along axis {axis.candidate} of {axis.count}" if axis.candidate is not None else "names no axis"
-    own_zh = f"沿第 {axis.candidate} 轴（共 {axis.count} 轴）计算" if axis.candidate is not None else "没有写明轴"
+    own, own_zh = "names no axis", "没有写明轴"
+    if axis.candidate is not None:
+        own = f"goes along axis {axis.candidate} of {axis.count}"
+        own_zh = f"沿第 {axis.candidate} 轴（共 {axis.count} 轴）计算"
     meaning, meaning_zh = _MEANINGS.get(axis.call, ("", ""))
     return Finding(
         RULE,

@@ -54,16 +54,21 @@ def step_of(operation: Operation) -> Step | None:
         return None
     name = _NAMES.get(operation.kind, operation.kind)
     reader = _SPECIAL.get(_bare(operation)) or _READERS.get(name)
-    return _plain(operation, name) if reader is None else reader(operation)
+    if reader is None:
+        return _plain(operation, name)
+    return reader(operation)
 
 
 def _plain(operation: Operation, name: str) -> Step | None:
     """A step along axes, or an operator, or a function of one value."""
+    first = operation.inputs[:1]
     if name in REDUCED and (name not in BINARY or len(operation.inputs) == 1):
-        return _step(operation, name, operation.inputs[:1], _axes(operation))
+        return _step(operation, name, first, _axes(operation))
     if name in ALONG:
-        return _step(operation, name, operation.inputs[:1], _axes(operation) or (len(operation.inputs[0].shape) - 1,))
-    return _operator(operation, name) if name in BINARY else _step(operation, name)
+        return _step(operation, name, first, _axes(operation) or (len(first[0].shape) - 1,))
+    if name in BINARY:
+        return _operator(operation, name)
+    return _step(operation, name)
 
 
 def _step(
@@ -74,22 +79,39 @@ def _step(
 
 
 def _bare(operation: Operation) -> str:
-    return (operation.op.split(".")[1] if operation.op.count(".") > 1 else operation.op).strip("_")
+    """An operation's name without its framework's namespace and overload, or underscores."""
+    name = operation.op.split(".")[1] if operation.op.count(".") > 1 else operation.op
+    return name.strip("_")
+
+
+def _listed(operation: Operation, *names: str) -> list[Any] | None:
+    """The first of some arguments that is a list."""
+    for name in names:
+        given = operation.arguments.get(name)
+        if isinstance(given, list):
+            return given
+    return None
 
 
 def _operator(operation: Operation, name: str) -> Step | None:
-    number = _number(operation)
-    if operation.arguments.get("alpha", 1) != 1 or (len(operation.inputs) != _TWO and number is None):
+    """An operator of two values, or of a value and a number."""
+    if operation.arguments.get("alpha", 1) != 1:
         return None
-    operands: list[Operand] = list(operation.inputs) if len(operation.inputs) == _TWO else [*operation.inputs, float(number or 0)]
+    operands: list[Operand] = list(operation.inputs)
+    if len(operands) != _TWO:
+        number = _number(operation)
+        if number is None:
+            return None
+        operands.append(number)
     return _step(operation, name, operands[::-1] if _bare(operation) in _TURNED else operands)
 
 
 def _cross_entropy(operation: Operation) -> Step | None:
     """Paddle's, whose second result is the loss."""
     arguments = operation.arguments
-    last = arguments.get("axis") in (-1, len(operation.inputs[0].shape) - 1)
-    if len(operation.outputs) != _TWO or len(operation.inputs) != _TWO or not last or not arguments.get("use_softmax"):
+    if len(operation.outputs) != _TWO or len(operation.inputs) != _TWO or not arguments.get("use_softmax"):
+        return None
+    if arguments.get("axis") not in (-1, len(operation.inputs[0].shape) - 1):
         return None
     told = {"soft": bool(arguments.get("soft_label")), "ignored": arguments.get("ignore_index")}
     made = operation.outputs[1]
@@ -97,21 +119,33 @@ def _cross_entropy(operation: Operation) -> Step | None:
 
 
 def _scale(operation: Operation) -> Step | None:
-    factor, shift = (float(operation.arguments.get(key, default)) for key, default in (("scale", 1), ("bias", 0)))
-    if shift and factor != 1:
+    """Paddle's product with a number, or sum with one; None for both at once."""
+    factor, shift = float(operation.arguments.get("scale", 1)), float(operation.arguments.get("bias", 0))
+    if not shift:
+        return _step(operation, "multiply", [*operation.inputs, factor])
+    if factor != 1:
         return None
-    return _step(operation, "add" if shift else "multiply", [*operation.inputs, shift or factor])
+    return _step(operation, "add", [*operation.inputs, shift])
 
 
 def _transpose(operation: Operation) -> Step | None:
-    perm = next((operation.arguments[key] for key in ("perm", "dims") if isinstance(operation.arguments.get(key), list)), None)
-    return _step(operation, "transpose", perm=tuple(perm)) if perm is not None and len(perm) == len(operation.inputs[0].shape) else None
+    """Another order of all axes."""
+    perm = _listed(operation, "perm", "dims")
+    if perm is None or len(perm) != len(operation.inputs[0].shape):
+        return None
+    return _step(operation, "transpose", perm=tuple(perm))
 
 
 def _clip(operation: Operation) -> Step | None:
-    arguments = operation.arguments
-    limits = {key: float(arguments[key]) for key in ("min", "max") if isinstance(arguments.get(key), (int, float))}
-    return _step(operation, "clip", operation.inputs[:1], None, **limits) if len(limits) + 1 >= len(operation.inputs) else None
+    """Between numbers; None where a bound is a value."""
+    limits: dict[str, float] = {}
+    for key in ("min", "max"):
+        limit = operation.arguments.get(key)
+        if isinstance(limit, (int, float)):
+            limits[key] = float(limit)
+    if len(limits) + 1 < len(operation.inputs):
+        return None
+    return _step(operation, "clip", operation.inputs[:1], None, **limits)
 
 
 def _slice(operation: Operation) -> Step | None:
@@ -129,8 +163,9 @@ def _along(name: str, default: int | None) -> Callable[[Operation], Step | None]
 
 
 def _tile(operation: Operation) -> Step | None:
-    times = next((operation.arguments[key] for key in ("1", "repeats", "dims") if isinstance(operation.arguments.get(key), list)), None)
-    return _step(operation, "tile", times=tuple(times)) if times is not None else None
+    """Repeated along axes."""
+    times = _listed(operation, "1", "repeats", "dims")
+    return None if times is None else _step(operation, "tile", times=tuple(times))
 
 
 def _matmul(operation: Operation) -> Step | None:
@@ -163,13 +198,17 @@ def _added_product(operation: Operation) -> Step | None:
 
 
 def _norm(operation: Operation) -> Step | None:
-    order: Any = next((operation.arguments[key] for key in ("ord", "p", "1") if key in operation.arguments), 2.0)
-    axes = [operation.arguments.get(key) for key in ("dim", "axis", "2")]
-    listed = next((each if isinstance(each, list) else [each] for each in axes if each is not None), [])
-    if not isinstance(order, (int, float)) or not 0 < order < math.inf or any(type(axis) is not int for axis in listed):
+    """A norm of positive, finite order along some axes."""
+    arguments = operation.arguments
+    order: Any = next((arguments[key] for key in ("ord", "p", "1") if key in arguments), 2.0)
+    if not isinstance(order, (int, float)) or not 0 < order < math.inf:
         return None
-    count = len(operation.inputs[0].shape)
-    return _step(operation, "norm", operation.inputs[:1], tuple(axis % max(count, 1) for axis in listed) or None, order=float(order))
+    given: Any = next((arguments[key] for key in ("dim", "axis", "2") if arguments.get(key) is not None), [])
+    listed = given if isinstance(given, list) else [given]
+    if any(type(axis) is not int for axis in listed):
+        return None
+    count = max(len(operation.inputs[0].shape), 1)
+    return _step(operation, "norm", operation.inputs[:1], tuple(axis % count for axis in listed) or None, order=float(order))
 
 
 def _pad(operation: Operation) -> Step | None:
@@ -194,11 +233,13 @@ def _fourier(operation: Operation) -> Step | None:
     """A transform; PyTorch counts the ways of scaling, Paddle names them."""
     arguments, name = operation.arguments, _bare(operation)
     axes = arguments.get("dim", arguments.get("1"))
-    scaled = arguments.get("normalization", arguments.get("2"))
+    norm = arguments.get("normalization", arguments.get("2"))
     forward = bool(arguments.get("forward", arguments.get("3", name == "fft_r2c")))
     if not isinstance(axes, list) or not axes:
         return None
-    norm = _SCALED.get(scaled, ("", ""))[0 if forward else 1] if isinstance(scaled, int) else scaled
+    if isinstance(norm, int):
+        there, back = _SCALED.get(norm, ("", ""))
+        norm = there if forward else back
     length = arguments.get("last_dim_size", arguments.get("4"))
     half = bool(arguments.get("onesided", arguments.get("4", True)))
     told = {"axes": tuple(axes), "norm": norm, "forward": forward, "length": length, "half": half}
@@ -206,8 +247,11 @@ def _fourier(operation: Operation) -> Step | None:
 
 
 def _diagonal(operation: Operation) -> Step | None:
+    """The part above or below a diagonal."""
     given = operation.arguments.get("diagonal", operation.arguments.get("1", 0))
-    return _step(operation, operation.kind, operation.inputs[:1], diagonal=given) if type(given) is int else None
+    if type(given) is not int:
+        return None
+    return _step(operation, operation.kind, operation.inputs[:1], diagonal=given)
 
 
 #: operations that make several results, by their own names
@@ -252,20 +296,28 @@ _READERS: dict[str, Callable[[Operation], Step | None]] = {
 
 
 def _number(operation: Operation) -> float | None:
-    found = [operation.arguments[key] for key in _NUMBER if type(operation.arguments.get(key)) in (int, float)]
-    return float(found[0]) if found else None
+    """The one number of an operation beside its values; None without one."""
+    for key in _NUMBER:
+        given: Any = operation.arguments.get(key)
+        if type(given) in (int, float):
+            return float(given)
+    return None
 
 
 def _axes(operation: Operation) -> tuple[int, ...] | None:
     """The axes that an operation goes along, counted from the first; None where it names none."""
-    count = len(operation.inputs[0].shape)
+    count = max(len(operation.inputs[0].shape), 1)
     for key in ("axis", "dim", "1"):
-        given = operation.arguments.get(key)
+        given: Any = operation.arguments.get(key)
         listed = given if isinstance(given, list) else [given]
-        axes = [axis for axis in listed if isinstance(axis, int) and not isinstance(axis, bool)]
-        if axes and len(axes) == len(listed):
-            return tuple(axis % max(count, 1) for axis in axes)
+        if listed and all(map(_is_whole, listed)):
+            return tuple(axis % count for axis in listed)
     return None
+
+
+def _is_whole(value: Any) -> bool:
+    """Whether an argument is a whole number, and not true or false."""
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _index(operation: Operation, count: int) -> tuple[Any, ...] | None:
@@ -280,14 +332,20 @@ def _index(operation: Operation, count: int) -> tuple[Any, ...] | None:
     given = arguments.get("1")
     parts = given if isinstance(given, list) else [given]
     found = [_part(part) for part in parts]
-    return None if not found or any(part is NotImplemented for part in found) else tuple(found)
+    if not found or any(part is NotImplemented for part in found):
+        return None
+    return tuple(found)
 
 
 def _part(part: Any) -> Any:
     """One part of an index, written as text where it is no number."""
     if type(part) is int:
         return part
-    ends = re.fullmatch(r"slice\((None|-?\d+), (None|-?\d+), (None|-?\d+)\)", part) if isinstance(part, str) else None
-    if ends is not None:
-        return slice(*(None if end == "None" else int(end) for end in ends.groups()))
-    return Ellipsis if part == "Ellipsis" else NotImplemented
+    if not isinstance(part, str):
+        return NotImplemented
+    if part == "Ellipsis":
+        return Ellipsis
+    ends = re.fullmatch(r"slice\((None|-?\d+), (None|-?\d+), (None|-?\d+)\)", part)
+    if ends is None:
+        return NotImplemented
+    return slice(*(None if end == "None" else int(end) for end in ends.groups()))

@@ -106,6 +106,6 @@ def _lengths(shapes: Iterable[tuple[int, ...]]) -> list[int]:
 
 def _is_simple(factor: float) -> bool:
     """Whether a factor is a half, a whole number or a power of ten."""
-    return any(abs(scaled - round(scaled)) <= EXACT * abs(scaled) and round(scaled) for scaled in (2 * factor, 2 / factor)) and (
-        1e-6 <= abs(factor) <= 1e6  # noqa: PLR2004 - beyond that the one of two numbers is about nothing
-    )
+    if not 1e-6 <= abs(factor) <= 1e6:  # noqa: PLR2004 - beyond that the one of two numbers is about nothing
+        return False
+    return any(abs(scaled - round(scaled)) <= EXACT * abs(scaled) and round(scaled) for scaled in (2 * factor, 2 / factor))

@@ -16,7 +16,7 @@ import numpy as np
 from paralign.locate.formula.from_record import step_of
 from paralign.locate.formula.numpy_operations import ALONG, BINARY, REDUCED, SAME, UNARY, Step, apart, is_done, same
 from paralign.locate.reaching import reached
-from paralign.locate.runs.traverse import makers
+from paralign.locate.runs.traverse import made_by, makers
 from paralign.locate.source.statements import alias_line, function_of
 
 if TYPE_CHECKING:
@@ -138,7 +138,10 @@ class Formula:
             if step is not None and all(v in arrays for v in (*step.values(), step.made)):
                 self._steps[operation] = step
         self._done_alike = {o for o, step in self._steps.items() if is_done(step, arrays)}
-        known = dict.fromkeys([*(v for o in operations for v in (*o.inputs, *o.outputs)), *beside])
+        known: dict[Value, None] = {}
+        for operation in operations:
+            known.update(dict.fromkeys((*operation.inputs, *operation.outputs)))
+        known.update(dict.fromkeys(beside))
         self._values = [v for v in known if v in arrays and v.size > 1]
         self._work, self._near = WORK, SAME
 
@@ -150,15 +153,17 @@ class Formula:
             return []
         self._near = min(SAME, max(FALL * far, ROUNDING))
         for change in sorted(self._changes(), key=lambda each: each.cost):
-            if (found and change.cost > found[0].cost) or self._work <= 0:
+            if self._work <= 0 or (found and change.cost > found[0].cost):
                 break
-            if self._leads_to(change, value, due):
-                if any(r.operation is change.step.operation and r.taken == change.taken is not None for r in found):
-                    continue  # the same number again, in all calls of the line
-                alone = len({step.operation.source for step in (change.step, *change.more)}) == 1
-                number = None if alone else change.number
-                found.append(Repair(change.step.operation, self._line(change), change.what, change.cost, number, change.taken))
+            if self._leads_to(change, value, due) and not _is_told(change, found):
+                found.append(self._repair(change))
         return found
+
+    def _repair(self, change: _Change) -> Repair:
+        """A change that makes the result right, in the words of a report."""
+        alone = len({step.operation.source for step in (change.step, *change.more)}) == 1
+        number = None if alone else change.number
+        return Repair(change.step.operation, self._line(change), change.what, change.cost, number, change.taken)
 
     def _line(self, change: _Change) -> str:
         """The line to look at: of a further step on a given value, where that got its name."""
@@ -169,9 +174,13 @@ class Formula:
 
     def _leads_to(self, change: _Change, value: Value, due: Any) -> bool:
         """Whether the value is what is due with one change; False if that cannot be computed."""
-        parts = change.all()
-        changed = {step.operation: step for part in parts if part.after is None for step in (part.step, *part.more)}
-        further = {part.after: part.step for part in parts if part.after is not None}
+        changed: dict[Operation, Step] = {}
+        further: dict[Value, Step] = {}
+        for part in change.all():
+            if part.after is not None:
+                further[part.after] = part.step
+            else:
+                changed.update({step.operation: step for step in (part.step, *part.more)})
         new: dict[Value, Any] = {}
         try:
             for after, step in further.items():
@@ -192,16 +201,25 @@ class Formula:
 
         In vain is a change that changes nothing, and one behind which something on the way to the value cannot be done.
         """
-        if step is None and not any(v in new for v in operation.inputs):
+        if step is not None:
+            new[step.made] = self._done(step, new)
+            return not same(new[step.made], self.arrays[step.made], 0.0)
+        if new.keys().isdisjoint(operation.inputs):
             return True
-        if step is None and operation not in self._done_alike:
+        if operation not in self._done_alike:
             return not _leads(operation, value)
-        done = step or self._steps[operation]
-        new[done.made] = self._done(done, new)
-        return step is None or not same(new[done.made], self.arrays[done.made], 0.0)
+        again = self._steps[operation]
+        new[again.made] = self._done(again, new)
+        return True
+
+    def _operand(self, operand: Operand, new: Mapping[Value, Any]) -> Any:
+        """A number, or the array of a value, the new one where there is one."""
+        if isinstance(operand, float):
+            return operand
+        return new[operand] if operand in new else self.arrays[operand]
 
     def _done(self, step: Step, new: Mapping[Value, Any]) -> Any:
-        given = [each if isinstance(each, float) else new[each] if each in new else self.arrays[each] for each in step.operands]
+        given = [self._operand(each, new) for each in step.operands]
         made = step.done(given)
         self._work -= np.size(made) + sum(np.size(each) for each in given)
         return made
@@ -268,19 +286,30 @@ class Formula:
 
     def _of_weights(self, step: Step, place: int, old: float) -> Iterator[_Change]:
         """Another weight of one term, and what that leaves of one for another term."""
-        others = [s for o, s in self._steps.items() if o in self._done_alike and s.name == step.name == "multiply"]
-        for other in others:
-            rest = _number(other, place)
-            if not rest or other is step or abs(abs(rest) + abs(old) - 1) > SAME:
+        if step.name != "multiply":
+            return
+        weights = [number for number in self.numbers if 0 < number < 1]
+        for operation, other in self._steps.items():
+            if operation not in self._done_alike or other is step or other.name != "multiply":
                 continue
-            for number in (n for n in self.numbers if 0 < n < 1):
+            rest = _number(other, place)
+            if not rest or abs(abs(rest) + abs(old) - 1) > SAME:
+                continue
+            for number in weights:
                 changed, left = _with(step, place, math.copysign(number, old)), _with(other, place, math.copysign(1 - number, rest))
                 yield _Change(NUMBER, f"{number:g} in place of {abs(old):g}", changed, None, (left,), abs(old), taken=abs(old))
 
     def _alike(self, step: Step, place: int, old: float, number: float) -> tuple[Step, ...]:
         """The further steps with the same number, changed alike; none for those before it."""
-        alike = [s for o, s in self._steps.items() if o in self._done_alike and s.name == step.name and _number(s, place) == old]
-        return tuple(_with(s, place, number) for s in alike if s is not step) if alike[:1] == [step] else ()
+        alike: list[Step] = []
+        for operation, other in self._steps.items():
+            if operation not in self._done_alike or other.name != step.name:
+                continue
+            if _number(other, place) == old:
+                alike.append(other)
+        if alike[:1] != [step]:
+            return ()
+        return tuple(_with(other, place, number) for other in alike if other is not step)
 
     def _of_values(self, step: Step) -> Iterator[_Change]:
         """Another value in the place of one that is taken."""
@@ -288,8 +317,9 @@ class Formula:
             if isinstance(operand, float):
                 continue
             for other in self._before(step.operation):
-                if other is not operand and other.shape == operand.shape and other.record.dtype == operand.record.dtype:
-                    yield _Change(VALUE, "another value is taken", _with(step, place, other), local=True)
+                if other is operand or (other.shape, other.record.dtype) != (operand.shape, operand.record.dtype):
+                    continue
+                yield _Change(VALUE, "another value is taken", _with(step, place, other), local=True)
 
     def _of_more(self) -> Iterator[_Change]:
         """A step that is missing: a value joined with another one, or a function of it."""
@@ -306,7 +336,9 @@ class Formula:
         for other in self._before(users[0]) if users else self._values:
             if other is value or not _joins(value, other):
                 continue
-            at = users[0] if maker is None or (users and other.order > value.order) else maker
+            at = maker
+            if at is None or (users and other.order > value.order):
+                at = users[0]
             for name, operands in product(_JOINED, ((value, other), (other, value))):
                 step = Step(at, name, operands, value.shape, value.record.dtype)
                 yield _Change(MORE, f"{name} with another value first", step, value, local=True)
@@ -316,8 +348,12 @@ class Formula:
         if not _is_float(value) and value.maker is None:
             return
         counted = at.kind in _COUNTING and value.maker is at
-        numbers = sorted({*(self.numbers if _is_float(value) else ()), *((1.0,) if counted else ())} - {0.0})
-        for name, number in product(_JOINED, numbers):
+        numbers: set[float] = set()
+        if _is_float(value):
+            numbers.update(self.numbers)
+        if counted:
+            numbers.add(1.0)
+        for name, number in product(_JOINED, sorted(numbers - {0.0})):
             step = Step(at, name, (value, number), value.shape, value.record.dtype)
             is_position = counted and number == 1.0 and name in ("add", "subtract")
             what = (_AFTER if value.maker is at else _FIRST)[name].format(f"{number:g}", at.kind)
@@ -325,6 +361,13 @@ class Formula:
 
     def _before(self, operation: Operation) -> list[Value]:
         return [v for v in self._values if v.maker is None or v.order < operation.order]
+
+
+def _is_told(change: _Change, found: list[Repair]) -> bool:
+    """Whether a repair has the same number of the operation, in all calls of the line."""
+    if change.taken is None:
+        return False
+    return any(repair.operation is change.step.operation and repair.taken == change.taken for repair in found)
 
 
 def _every_so_many(operations: list[Operation]) -> Iterator[list[Operation]]:
@@ -348,14 +391,18 @@ def _is_float(value: Value) -> bool:
 
 def _of_further_function(value: Value, operation: Operation) -> Iterator[_Change]:
     """A function of a value, taken before it is used."""
-    for name in _FUNCTIONS if _is_float(value) else ():
+    if not _is_float(value):
+        return
+    for name in _FUNCTIONS:
         yield _Change(MORE, f"{name} of it is missing", Step(operation, name, (value,), value.shape, value.record.dtype), value)
 
 
 def _of_function(step: Step) -> Iterator[_Change]:
     """Another function or operator of the same operands."""
     for group in _ALIKE:
-        for name in sorted(group - {step.name}) if step.name in group else ():
+        if step.name not in group:
+            continue
+        for name in sorted(group - {step.name}):
             if _fits(name, step):
                 yield _Change(OTHER, f"{name} in place of {step.name}", replace(step, name=name))
     if step.name in _ORDERED and len(step.operands) > 1:
@@ -381,15 +428,20 @@ def _of_axes(step: Step) -> Iterator[_Change]:
 
 def _of_operands(step: Step) -> Iterator[_Change]:
     """One operand as it is, without the step; or its negative."""
-    for operand in step.operands if step.name in BINARY or step.name in UNARY or step.name in ALONG else ():
-        if not isinstance(operand, float) and operand.shape == step.shape and operand.record.dtype == step.dtype:
-            yield _Change(LESS, f"the step {step.name} left out", replace(step, name="same", operands=(operand,)))
-            yield _Change(LESS, f"the negative in place of {step.name}", replace(step, name="negative", operands=(operand,)))
+    if step.name not in BINARY and step.name not in UNARY and step.name not in ALONG:
+        return
+    for operand in step.operands:
+        if isinstance(operand, float) or operand.shape != step.shape or operand.record.dtype != step.dtype:
+            continue
+        yield _Change(LESS, f"the step {step.name} left out", replace(step, name="same", operands=(operand,)))
+        yield _Change(LESS, f"the negative in place of {step.name}", replace(step, name="negative", operands=(operand,)))
 
 
 def _of_divisor(step: Step) -> Iterator[_Change]:
     """The sum of a product, divided by the sum of one factor: a mean of what is kept."""
-    operand = step.operands[0] if step.name in ("mean", "sum") else 0.0
+    if step.name not in ("mean", "sum"):
+        return
+    operand = step.operands[0]
     product_of = None if isinstance(operand, float) else operand.maker
     if product_of is None or product_of.kind != "multiply":
         return
@@ -413,21 +465,24 @@ def _of_positions(step: Step) -> Iterator[_Change]:
 def _shifted(part: Any) -> list[Any]:
     """An index, or both ends of a slice, one further and one less."""
     if type(part) is int:
-        return [part - 1, part + 1] if part > 0 else [part + 1] if part == 0 else [part - 1, *([part + 1] if part < -1 else [])]
-    if not isinstance(part, slice) or part.step not in (None, 1) or (part.start is None and part.stop is None):
+        return [moved for moved in (part - 1, part + 1) if (moved < 0) == (part < 0)]  # counted from the same end
+    if not isinstance(part, slice) or part.step not in (None, 1):
+        return []
+    if part.start is None and part.stop is None:
         return []
     start, stop = part.start or 0, part.stop
     if start < 0 or (stop is not None and stop < 0):
         return []
-    moved = [slice(start + 1, None if stop is None else stop + 1)]
-    return [*moved, slice(start - 1, None if stop is None else stop - 1)] if start else moved
+    steps = (1, -1) if start else (1,)
+    return [slice(start + by, None if stop is None else stop + by) for by in steps]
 
 
 def _written(part: Any) -> str:
     """An index as code has it."""
     if not isinstance(part, slice):
         return f"[{part}]"
-    return f"[{'' if part.start is None else part.start}:{'' if part.stop is None else part.stop}]"
+    start, stop = ("" if end is None else end for end in (part.start, part.stop))
+    return f"[{start}:{stop}]"
 
 
 def _fits(name: str, step: Step) -> bool:
@@ -438,7 +493,9 @@ def _fits(name: str, step: Step) -> bool:
         return name in BINARY
     if name in UNARY:
         return True
-    return name in REDUCED if step.name in REDUCED else name in ALONG and step.along is not None
+    if step.name in REDUCED:
+        return name in REDUCED
+    return name in ALONG and step.along is not None
 
 
 def _with(step: Step, place: int, operand: Operand) -> Step:
@@ -460,7 +517,7 @@ def _number(step: Step, place: int) -> float | None:
 
 def _leads(operation: Operation, value: Value) -> bool:
     """Whether a value hangs on what an operation makes."""
-    after = reached(operation.outputs, lambda v: [o for user in v.users for o in user.outputs if o.order <= value.order])
+    after = reached(operation.outputs, lambda v: [o for o in made_by(v.users) if o.order <= value.order])
     return value in after
 
 
@@ -472,14 +529,14 @@ def operations_of(value: Value, region: Sequence[Operation], *, called: bool = F
         region: some of the operations.
         called: those of functions that these functions call are taken too.
     """
-    functions = {function_of(o.source) for o in region if o.source is not None}
+    functions = _functions(region)
 
     def is_inside(operation: Operation) -> bool:
         lines = operation.stack if called else operation.stack[:1]
-        return operation in region or any(function_of(line) in functions for line in lines)
+        return operation in region or not functions.isdisjoint(map(function_of, lines))
 
     def inside(values: Iterable[Value]) -> list[Operation]:
-        return [o for o in makers(values) if is_inside(o)]
+        return list(filter(is_inside, makers(values)))
 
     found: list[Operation] = []
     elements = 0
@@ -491,8 +548,18 @@ def operations_of(value: Value, region: Sequence[Operation], *, called: bool = F
     return sorted(found, key=lambda o: o.order)
 
 
+def _functions(operations: Iterable[Operation]) -> set[tuple[str, int]]:
+    """The functions that the innermost lines of some operations are in."""
+    return {function_of(o.source) for o in operations if o.source is not None}
+
+
 def made_beside(graph: Graph, operations: Sequence[Operation]) -> list[Value]:
     """What the same functions made besides, whether anything takes it or not."""
-    functions = {function_of(o.source) for o in operations if o.source is not None}
-    others = [o for o in graph.operations if o.source is not None and not o.written and function_of(o.source) in functions]
+    functions = _functions(operations)
+    others: list[Operation] = []
+    for operation in graph.operations:
+        if operation.source is None or operation.written:
+            continue
+        if function_of(operation.source) in functions:
+            others.append(operation)
     return [v for o in others[-MOST:] for v in o.outputs[:1]]

@@ -16,7 +16,7 @@ from paralign.locate.lines import region as regions
 from paralign.locate.lines.kinds import Kind, classify
 from paralign.locate.reaching import reached
 from paralign.locate.runs.counterparts import broadcasts
-from paralign.locate.runs.traverse import before_any_moves, way_to
+from paralign.locate.runs.traverse import before_any_moves, taken_by, way_to
 from paralign.locate.suspects.patching import arranged
 from paralign.locate.suspects.propose import Reason, Trial
 from paralign.locate.types import Guilt
@@ -55,17 +55,23 @@ def repaired(laboratory: Laboratory, judgement: Judgement, found: list[Guilt]) -
         if mended is not None:
             return mended
     for guilt in doubtful:
-        what = classify(guilt)[0]
-        if what == Kind.EXTRA:  # that it is not there is a change of its own
-            continue
-        operations = operations_of(guilt.trial.value, guilt.trial.region)
-        repair = _repair(laboratory, guilt.judgement, (guilt.trial.value, guilt.trial.due), operations, [guilt])
-        is_told = what in (Kind.MISSING, Kind.MISWIRED) and repair is not None and repair.cost >= VALUE
-        guilt.repair = None if is_told else repair  # the reference's step, or what it takes, tells the place
+        guilt.repair = _own_repair(laboratory, guilt)
     for guilt in found[:RELATED]:
         if guilt.repair is None:
             guilt.relation = _relation(laboratory, guilt)
     return found
+
+
+def _own_repair(laboratory: Laboratory, guilt: Guilt) -> Repair | None:
+    """The change that makes a fault's result right, if it says more than the kind of fault."""
+    what, trial = classify(guilt)[0], guilt.trial
+    if what == Kind.EXTRA:  # that it is not there is a change of its own
+        return guilt.repair
+    operations = operations_of(trial.value, trial.region)
+    repair = _repair(laboratory, guilt.judgement, (trial.value, trial.due), operations, [guilt])
+    if repair is not None and repair.cost >= VALUE and what in (Kind.MISSING, Kind.MISWIRED):
+        return None  # the reference's step, or what it takes, tells the place
+    return repair
 
 
 def _relation(laboratory: Laboratory, guilt: Guilt) -> str:
@@ -76,7 +82,7 @@ def _relation(laboratory: Laboratory, guilt: Guilt) -> str:
     own, wanted = _whole(laboratory, [value], own=True), _whole(laboratory, [due], own=False)
     if value not in own or due not in wanted:
         return ""
-    return relation(own[value], wanted[due], [v.shape for o in guilt.trial.region or [value.maker] for v in o.inputs])
+    return relation(own[value], wanted[due], [v.shape for v in taken_by(guilt.trial.region or [value.maker])])
 
 
 def _loss_repaired(laboratory: Laboratory, judgement: Judgement, found: list[Guilt]) -> list[Guilt] | None:
@@ -170,13 +176,20 @@ def _whole(laboratory: Laboratory, values: list[Value], *, own: bool) -> dict[Va
         constant = _constant(value)
         if constant is not None:
             found[value] = constant
-        elif value.record.name if value.maker is None else not value.maker.written:
+        elif _can_be_handed_over(value):
             wanted.append(value)
     try:
         handed = laboratory.values(wanted, own=own)
     except WorkerFailed:  # what hangs on these values is not tried
         return found
     return {**found, **{v: widen(typed) for v, typed in handed.items()}}
+
+
+def _can_be_handed_over(value: Value) -> bool:
+    """Whether a value was given by a name, or made as a result."""
+    if value.maker is None:
+        return bool(value.record.name)
+    return not value.maker.written
 
 
 def _constant(value: Value) -> Any:

@@ -101,10 +101,13 @@ def _values(graph: Graph) -> list[Value]:
 
 
 def _given(graph: Graph, value: Value, what: str) -> bool:
+    """Whether a value is given by that name, or is among what the model gives, or its loss."""
     name = value.record.name
     if value.maker is None and name and name == what:
         return True
-    return (what == OUTPUTS and value in graph.outputs.values()) or (what == LOSS and value is graph.loss)
+    if what == OUTPUTS:
+        return value in graph.outputs.values()
+    return what == LOSS and value is graph.loss
 
 
 def _in_module(_: Graph, value: Value, what: str) -> bool:
@@ -112,8 +115,15 @@ def _in_module(_: Graph, value: Value, what: str) -> bool:
 
     Buffers have no gradients.
     """
-    place = value.maker.module if value.maker is not None else value.record.name if value.is_parameter else ""
+    place = _place(value)
     return place == what or place.startswith(f"{what}.")
+
+
+def _place(value: Value) -> str:
+    """The module that a value is computed in, or the name of a parameter; else ''."""
+    if value.maker is not None:
+        return value.maker.module
+    return value.record.name if value.is_parameter else ""
 
 
 def _at_line(_: Graph, value: Value, what: str) -> bool:
@@ -159,48 +169,62 @@ def _compare(result: StageResult, gradients: Gradients, found: tuple[list[Value]
         far, due = gradients.status(value)
         if value.gradient is None and (due is None or due.gradient is None):
             continue  # nothing flows there on either side
-        paired |= {due} if due is not None else set()
+        if due is not None:
+            paired.add(due)
         rows += _rows(value, due, far)
         result.pairs.append(_pair(value, due, far))
-    alone = [v for v in found[0] if v not in paired and v.gradient is not None and (v.maker is None or v.maker.kind not in MOVES)]
+    alone = [v for v in found[0] if v not in paired and _is_shown(v)]
     rows += [_row(_called(v), "reference", v, "no counterpart") for v in alone]
     if len(rows) > SHOWN:
         result.notes.append(f"{len(rows) - SHOWN} further lines of the table are left out; report them with --json, or name less")
     result.tables.append(Listing("gradients", COLUMNS, rows[:SHOWN]))
 
 
+def _is_shown(value: Value) -> bool:
+    """Whether a value without a counterpart has a gradient, and was not only moved."""
+    if value.gradient is None:
+        return False
+    return value.maker is None or value.maker.kind not in MOVES
+
+
 def _pair(value: Value, due: Value | None, far: float | None) -> Pair:
-    verdict = NOT_TESTED if far is None or due is None else DIVERGED if far else ALIGNED
-    pair = Pair(f"gradient of {_called(value)}", due.record if due is not None else None, value.record, verdict=verdict, how="values")
-    pair.judged = verdict != NOT_TESTED
-    if due is not None and far is not None:
-        rms = [0.0 if v.gradient is None or v.gradient.digest is None else digests.figures(v.gradient.digest).rms for v in (due, value)]
-        pair.stats = Stats(count=value.size, rel_l2=far, rms_reference=rms[0], rms_candidate=rms[1])
-        pair.stats.max_abs = pair.stats.mean_abs = pair.stats.max_rel = pair.stats.cosine = math.nan  # digests do not tell
-        pair.notes += ["one side has no gradient there"] if math.isinf(far) else []
-    else:
+    name, record = f"gradient of {_called(value)}", None if due is None else due.record
+    if due is None or far is None:
+        pair = Pair(name, record, value.record, verdict=NOT_TESTED, how="values")
+        pair.judged = False
         pair.notes.append("no value of the reference is this one: its gradient has no counterpart")
+        return pair
+    pair = Pair(name, record, value.record, verdict=DIVERGED if far else ALIGNED, how="values")
+    pair.judged = True
+    pair.stats = Stats(count=value.size, rel_l2=far, rms_reference=_rms(due), rms_candidate=_rms(value))
+    pair.stats.max_abs = pair.stats.mean_abs = pair.stats.max_rel = pair.stats.cosine = math.nan  # digests do not tell
+    if math.isinf(far):
+        pair.notes.append("one side has no gradient there")
     return pair
 
 
+def _rms(value: Value) -> float:
+    """The root mean square of a value's gradient; 0 where there is none, or it cannot be read."""
+    return 0.0 if value.gradient_digest is None else digests.figures(value.gradient_digest).rms
+
+
 def _rows(value: Value, due: Value | None, far: float | None) -> list[list[str]]:
-    told = (
-        "no counterpart"
-        if due is None
-        else ""
-        if far is None
-        else "within noise"
-        if far == 0
-        else "only one"
-        if math.isinf(far)
-        else f"{far:.2g}"
-    )
-    rows = [] if due is None else [_row(_called(value), "reference", due, "")]
-    return [*rows, _row("" if rows else _called(value), "candidate", value, told)]
+    if due is None:
+        return [_row(_called(value), "candidate", value, "no counterpart")]
+    return [_row(_called(value), "reference", due, ""), _row("", "candidate", value, _told(far))]
+
+
+def _told(far: float | None) -> str:
+    """How far a gradient is from its counterpart's, in a word."""
+    if far is None:
+        return ""
+    if far == 0:
+        return "within noise"
+    return "only one" if math.isinf(far) else f"{far:.2g}"
 
 
 def _row(name: str, side: str, value: Value, told: str) -> list[str]:
-    digest = value.gradient.digest if value.gradient is not None else None
+    digest = value.gradient_digest
     shape = " x ".join(map(str, value.shape)) or "scalar"
     if digest is None:
         return [name, side, shape, "no gradient" if value.gradient is None else "cannot be read", "", "", "", told]

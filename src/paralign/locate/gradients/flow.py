@@ -49,28 +49,36 @@ class Edges:
         return self._counterparts[operation]
 
     def _find(self, operation: Operation) -> Operation | None:
+        """As :meth:`counterpart`, looked for."""
         if operation.kind in MOVES:
             return None
-        made = [v for v in operation.outputs if self.judgement.is_established(v)]
-        found = [(v, p) for v in made for p in self.judgement.partners(v) if p.maker is not None and p.maker.kind == operation.kind]
+        made = filter(self.judgement.is_established, operation.outputs)
+        pairs = [(value, partner) for value in made for partner in self.judgement.partners(value)]
+        pairs = [(value, partner) for value, partner in pairs if partner.maker is not None and partner.maker.kind == operation.kind]
+        if not pairs:
+            return None
         place, length = operation.order / max(1, len(self.judgement.candidate.values)), max(1, len(self.judgement.reference.values))
 
         def unlike(pair: tuple[Value, Value]) -> tuple[float, float]:
             far = _gradients_apart(*pair)
             return (0.0 if far <= _EQUAL else far), abs(pair[1].order / length - place)
 
-        return min(found, key=unlike)[1].maker if found else None
+        return min(pairs, key=unlike)[1].maker
 
     def taken(self, user: Operation, value: Value) -> list[Value]:
         """What the reference takes where an operation takes a value; empty if not known."""
-        counterpart, partners = self.counterpart(user), self.partners(value)
-        return [v for v in counterpart.inputs if v in partners] if counterpart is not None else []
+        counterpart = self.counterpart(user)
+        if counterpart is None:
+            return []
+        partners = self.partners(value)
+        return [v for v in counterpart.inputs if v in partners]
 
     def dead(self, user: Operation, value: Value) -> Value | None:
         """The reference's value, where no gradient goes back from what an operation takes."""
         taken = self.taken(user, value)
-        hooked = self.judgement.reference.hooked
-        return taken[0] if taken and all(v.record.id not in hooked for v in taken) else None
+        if not taken or self.live(user, value):
+            return None
+        return taken[0]
 
     def live(self, user: Operation, value: Value) -> bool:
         """Whether in the reference a gradient goes back from what an operation takes."""
@@ -78,9 +86,10 @@ class Edges:
 
 
 def _gradients_apart(one: Value, other: Value) -> float:
-    mine, theirs = (v.gradient.digest if v.gradient is not None else None for v in (one, other))
+    """How far two gradients are apart; 1 where neither is known, 2 where one is."""
+    mine, theirs = one.gradient_digest, other.gradient_digest
     if mine is None or theirs is None:
-        return 1.0 if mine is None and theirs is None else 2.0
+        return 1.0 if mine == theirs else 2.0
     return digests.distance(theirs, mine)
 
 
@@ -94,10 +103,12 @@ def cut(graph: Graph, value: Value, expects: Callable[[Value], bool]) -> Operati
     """
 
     def before(each: Value) -> list[Value]:
-        return each.maker.inputs if each.maker is not None and each.record.id not in graph.hooked else []
+        if each.maker is None or each.record.id in graph.hooked:
+            return []
+        return each.maker.inputs
 
     for each in reached([value], before, nearest_first=True):
-        if each.maker is not None and any(v.record.id in graph.hooked and expects(v) for v in before(each)):
+        if any(v.record.id in graph.hooked and expects(v) for v in before(each)):
             return each.maker
     return None
 
@@ -130,10 +141,18 @@ def multiplied(judgement: Judgement, value: Value, factor: float, follow: Callab
                     continue
                 seen.add(made)
                 todo.append(made)
-                factors = [_factor(due.digest, made.digest) for due in lacking if own and due.digest and made.digest and is_telling(made)]
-                if any(f is not None and abs(f * factor - 1) <= MULTIPLE for f in factors):
+                if own and is_telling(made) and _is_multiple(made, lacking, factor):
                     return user
     return None
+
+
+def _is_multiple(value: Value, known: list[Value], factor: float) -> bool:
+    """Whether a value is one of the reference's, divided by a factor."""
+    for due in known:
+        times = _factor(due.digest, value.digest) if due.digest and value.digest else None
+        if times is not None and abs(times * factor - 1) <= MULTIPLE:
+            return True
+    return False
 
 
 def _factor(due: str, digest: str) -> float | None:

@@ -17,12 +17,12 @@ from paralign.locate.gradients.flow import Edges, cut, factor_of, multiplied
 from paralign.locate.reaching import reached
 from paralign.locate.runs.counterparts import is_telling
 from paralign.locate.runs.judgement import OWN
-from paralign.locate.runs.traverse import common, makers, users_of
+from paralign.locate.runs.traverse import common, made_by, makers, users_of
 from paralign.locate.source.call_arguments import differing_values
 from paralign.locate.source.statements import custom_backward
 
 if TYPE_CHECKING:
-    from paralign.locate.runs.dataflow import Operation, Value
+    from paralign.locate.runs.dataflow import Graph, Operation, Value
     from paralign.locate.runs.judgement import Judgement
 
 #: gradients may differ by this share at least, and by some of the reference's own noise up to this share at most
@@ -115,28 +115,32 @@ class Gradients:
         kept = self.kept(value) if value.maker is None else None
         if kept is not None:
             return math.inf, kept
-        partners = [(p, p.gradient.digest) for p in self._computed(value) if p.gradient is not None and p.gradient.digest is not None]
+        partners = [p for p in self._computed(value) if p.gradient_digest is not None]
         if not partners:
             return None, None
-        known = [(p, digest) for p, digest in partners if self.noise.get(p.record.id, 0.0) < UNKNOWN]
-        if not known or max(_rms(value), *(_rms(p) for p, _ in partners)) <= self._nothing:
-            return 0.0, partners[0][0]
-        mine = None if value.gradient is None else value.gradient.digest
+        known = [p for p in partners if self._noise_of(p) < UNKNOWN]
+        if not known or max(map(_rms, (value, *partners))) <= self._nothing:
+            return 0.0, partners[0]
+        mine = value.gradient_digest
         if mine is None:
-            return (math.inf if self._lacks(value) else 0.0), known[0][0]
-        distances = [(digests.distance(digest, mine), p) for p, digest in known]
+            return (math.inf if self._lacks(value) else 0.0), known[0]
+        distances = [(digests.distance(p.gradient_digest or "", mine), p) for p in known]
         far, partner = min(distances, key=lambda item: item[0])
-        if far <= max(LEAST, min(MOST, OWN * self.noise.get(partner.record.id, 0.0))):
+        if far <= max(LEAST, min(MOST, OWN * self._noise_of(partner))):
             return 0.0, partner
         return (None, None) if self._is_part(value) else (far, partner)
+
+    def _noise_of(self, value: Value) -> float:
+        """How far the reference's gradient of a value is from itself."""
+        return self.noise.get(value.record.id, 0.0)
 
     def _computed(self, value: Value) -> list[Value]:
         """A value's partners; where one on each side was computed, not moved, that one alone."""
         partners = self._partners(value)
         if not _is_computed(value):
             return partners
-        computed = [p for p in partners if _is_computed(p)]
-        same = [v for v in self.judgement.backwards.equals(value) if _is_computed(v)]
+        computed = list(filter(_is_computed, partners))
+        same = list(filter(_is_computed, self.judgement.backwards.equals(value)))
         return computed if len(computed) == 1 == len(same) else partners
 
     def _not_right(self, value: Value) -> bool:
@@ -147,7 +151,9 @@ class Gradients:
         if value.maker is None or _is_computed(value):
             return False
         for before in value.maker.inputs:
-            if self._holds_the_same(before, value) and (len(self._useful_users(before)) > 1 or self._is_part(before)):
+            if not self._holds_the_same(before, value):
+                continue
+            if len(self._useful_users(before)) > 1 or self._is_part(before):
                 return True
         return False
 
@@ -157,7 +163,8 @@ class Gradients:
         return digests.distance(one.digest, other.digest) <= self.judgement.scale.equal
 
     def _useful_users(self, value: Value) -> list[Operation]:
-        return [user for user in value.users if any(o in self._useful for o in user.outputs)]
+        """The operations that take a value on the way to the loss."""
+        return [user for user in value.users if not self._useful.isdisjoint(user.outputs)]
 
     def _takers(self, value: Value) -> list[tuple[Operation, Value]]:
         """The operations that compute with a value, and what they take of it, moved or not."""
@@ -166,13 +173,19 @@ class Gradients:
         while todo:
             item = todo.pop(0)
             for user in self._useful_users(item):
-                live = [o for o in user.outputs if o.record.id in self.judgement.candidate.hooked and self._holds_the_same(item, o)]
-                if user.kind not in HANDED_ON or not live or _is_custom(user):
+                handed_on = self._handed_on(user, item)
+                if not handed_on:
                     found.append((user, item))
-                else:
-                    todo += [o for o in live if o not in seen]
-                    seen.update(live)
+                todo += [o for o in handed_on if o not in seen]
+                seen.update(handed_on)
         return found
+
+    def _handed_on(self, user: Operation, value: Value) -> list[Value]:
+        """What an operation hands on of a value as it is, with its gradient."""
+        if user.kind not in HANDED_ON or _is_custom(user):
+            return []
+        hooked = self.judgement.candidate.hooked
+        return [o for o in user.outputs if o.record.id in hooked and self._holds_the_same(value, o)]
 
     def _lacks(self, value: Value) -> bool:
         """Whether a value lacks the gradient that the reference's counterpart has."""
@@ -183,21 +196,28 @@ class Gradients:
 
     def _partners(self, value: Value) -> list[Value]:
         if value.maker is None and value.is_parameter:
-            twin = self._parameters.get(self._names.get(value.record.name, ""))
-            if twin is None and is_telling(value):  # taken apart or put together: by its values
-                same = [p for p in self.judgement.partners(value) if p.is_parameter]
-                twin = same[0] if len(same) == 1 else None
-            return [twin] if twin is not None else []
-        if not self.judgement.is_right(value) or not is_telling(value):
+            twin = self._parameter(value)
+            return [] if twin is None else [twin]
+        if not self.judgement.is_established(value):
             return []
         return [p for p in self.judgement.partners(value) if not p.is_parameter and p.size == value.size]
+
+    def _parameter(self, value: Value) -> Value | None:
+        """The reference's parameter that a parameter is, by name; else by its values."""
+        twin = self._parameters.get(self._names.get(value.record.name, ""))
+        if twin is not None or not is_telling(value):
+            return twin
+        same = [p for p in self.judgement.partners(value) if p.is_parameter]  # it was taken apart or put together
+        return same[0] if len(same) == 1 else None
 
     def kept(self, value: Value) -> Value | None:
         """The reference's value where the candidate's has a gradient and the reference's has none."""
         if value.gradient is None or _rms(value) <= self._nothing:
             return None
         partners = self._partners(value)
-        return None if any(p.gradient is not None for p in partners) else next(iter(partners), None)
+        if not partners or any(p.gradient is not None for p in partners):
+            return None
+        return partners[0]
 
     def wrong_parameters(self) -> list[Value]:
         """The parameters whose gradients are wrong, missing, or one too many."""
@@ -207,13 +227,17 @@ class Gradients:
     def faults(self) -> list[Fault]:
         """Every wrong gradient with right gradients before it, the nearest to the loss first."""
         found: dict[Value, Fault] = {}
-        wrong = self.wrong_parameters()
-        for value in wrong:
+        starts: list[Value] = []
+        for value in self.wrong_parameters():
             if self.kept(value) is not None:
                 found.update(self._all_kept(value))
-        for value in reached((v for v in wrong if self.kept(v) is None), self._worse):
+            else:
+                starts.append(value)
+        for value in reached(starts, self._worse):
             far, due = self.status(value)
-            if far and due is not None and not any(map(self._leads_on, self._worse(value))):
+            if not far or due is None:
+                continue
+            if not any(map(self._leads_on, self._worse(value))):
                 found[value] = self._fault(value, due, far)
         return sorted(found.values(), key=lambda fault: -fault.value.order)
 
@@ -223,12 +247,15 @@ class Gradients:
 
     def _onward(self, value: Value) -> list[Value]:
         """What is made of a value on the way to the loss."""
-        return [made for user in value.users for made in user.outputs if made in self._useful]
+        return [made for made in made_by(value.users) if made in self._useful]
 
     def _leads_on(self, value: Value) -> bool:
         """Whether a further gradient on the way is wrong, past what cannot be compared."""
-        way = reached([value], lambda each: self._onward(each) if self.status(each)[0] is None else [])
-        return any(self.status(each)[0] for each in way)
+        return any(self.status(each)[0] for each in reached([value], self._past_unknown))
+
+    def _past_unknown(self, value: Value) -> list[Value]:
+        """What is made of a value whose gradient cannot be compared; nothing of another one."""
+        return self._onward(value) if self.status(value)[0] is None else []
 
     def _fault(self, value: Value, due: Value, far: float) -> Fault:
         """What is wrong with a gradient that has right gradients before it."""
@@ -248,7 +275,7 @@ class Gradients:
         kept = self._kept_by(value, takers, due)
         if kept is not None:
             return kept
-        for further in (o for user, _ in takers for o in user.outputs):
+        for further in made_by(user for user, _ in takers):
             if self.kept(further) is not None:
                 return next(iter(self._all_kept(further).values()))
         return None
@@ -273,14 +300,16 @@ class Gradients:
     def _expects(self, value: Value) -> bool:
         """Whether a value has a gradient in the reference, as far as it is known there."""
         partners = self._partners(value)
-        return not partners or any(p.gradient is not None and _rms(p) > self._nothing for p in partners)
+        return not partners or any(_rms(p) > self._nothing for p in partners)
 
     def _cutting(self, users: list[Operation]) -> Operation | None:
         """The operation that hands a value on without gradient, unlike the reference's."""
         graph = self.judgement.candidate
         for user in users:
+            if user.kind != "copy":
+                continue
             dead = [o for o in user.outputs if o in self._useful and o.record.id not in graph.hooked]
-            if user.kind == "copy" and dead and not any(self._is_cut_too(o) for o in dead):
+            if dead and not any(map(self._is_cut_too, dead)):
                 return user
         return None
 
@@ -288,7 +317,7 @@ class Gradients:
         """The operation that cuts off what was computed with a value."""
 
         def without_gradient(each: Value) -> list[Value]:
-            return [o for user in self._useful_users(each) for o in user.outputs if o.gradient is None]
+            return [o for o in made_by(self._useful_users(each)) if o.gradient is None]
 
         for each in reached([value], without_gradient, nearest_first=True):
             ends = self._cutting(self._useful_users(each))
@@ -298,8 +327,7 @@ class Gradients:
 
     def _cuts_there(self, due: Value) -> bool:
         """Whether the reference hands a value on without gradient anywhere."""
-        hooked = self.judgement.reference.hooked
-        return any(user.kind == "copy" and o.record.id not in hooked for user in due.users for o in user.outputs)
+        return any(_hands_on_without(self.judgement.reference, user) for user in due.users)
 
     def _is_cut_too(self, value: Value) -> bool:
         """Whether the reference also hands a value on without gradient, as far as known."""
@@ -357,30 +385,30 @@ class Gradients:
     def _reference_cut(self, value: Value) -> Operation | None:
         """The reference's operation at which the gradient ends that the candidate lets through."""
         graph = self.judgement.reference
-        partners = self._partners(value)
-        for partner in partners:
-            ends = cut(graph, partner, lambda _: True) if partner.record.id not in graph.hooked else None
+        hooked: list[Value] = []
+        for partner in self._partners(value):
+            if partner.record.id in graph.hooked:
+                hooked.append(partner)
+                continue
+            ends = cut(graph, partner, lambda _: True)
             if ends is not None:
                 return ends
-        for user in users_of(p for p in partners if p.record.id in graph.hooked):
-            if user.kind == "copy" and any(o.record.id not in graph.hooked for o in user.outputs):
-                return user
-        return None
+        return next((user for user in users_of(hooked) if _hands_on_without(graph, user)), None)
 
     def _guilty(self, value: Value, users: list[Operation]) -> Operation | None:
         """The likeliest of several operations that a wrong gradient comes from.
 
         A backward function of one's own comes first, or what takes the value where the reference has one.
         """
-        custom = [user for user in users if _is_custom(user)] or self._behind_custom(value, users)
+        custom = list(filter(_is_custom, users)) or self._behind_custom(value, users)
         if custom:
             return custom[-1]
         computing = [user for user in users if user.kind not in MOVES] or users
         other_kind: list[Operation] = []
         other_arguments: list[Operation] = []
         for user in computing:
-            twin = self.judgement.twin(user)
-            if twin is None or twin.kind != user.kind:
+            twin = self.judgement.counterpart(user)
+            if twin is None:
                 other_kind.append(user)
             elif told_otherwise(user, twin):
                 other_arguments.append(user)
@@ -389,13 +417,11 @@ class Gradients:
 
     def _behind_custom(self, value: Value, users: list[Operation]) -> list[Operation]:
         """What stands where the reference takes the result of a backward function of its own."""
-        theirs: set[Value] = set()
-        for partner in self._partners(value):
-            for user in partner.users:
-                if _is_custom(user):
-                    theirs.update(user.outputs)
+        theirs = set(made_by(filter(_is_custom, users_of(self._partners(value)))))
+        if not theirs:
+            return []
         found: list[Operation] = []
-        for user in users if theirs else ():
+        for user in users:
             counterpart = self._edges.counterpart(user)
             if counterpart is not None and not theirs.isdisjoint(counterpart.inputs):
                 found.append(user)
@@ -403,7 +429,13 @@ class Gradients:
 
 
 def _is_custom(operation: Operation) -> bool:
+    """Whether the line of an operation is in a backward function of the program's own."""
     return operation.source is not None and custom_backward(operation.source) is not None
+
+
+def _hands_on_without(graph: Graph, operation: Operation) -> bool:
+    """Whether an operation hands a value on without a place for its gradient."""
+    return operation.kind == "copy" and any(made.record.id not in graph.hooked for made in operation.outputs)
 
 
 def _is_computed(value: Value) -> bool:
@@ -418,8 +450,8 @@ def told_otherwise(operation: Operation, twin: Operation) -> bool:
 
 def _rms(value: Value) -> float:
     """The root mean square of a value's gradient, 0 without one."""
-    digest = value.gradient.digest if value.gradient is not None else None
-    return digests.size_and_rms(digest)[1] if digest is not None else 0.0
+    digest = value.gradient_digest
+    return 0.0 if digest is None else digests.size_and_rms(digest)[1]
 
 
 def _ancestors(value: Value | None) -> set[Value]:

@@ -6,6 +6,7 @@ The reference's gradient is put in place of a wrong one.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -76,8 +77,10 @@ class _Hunt:
         groups: dict[tuple[Wrong, str], list[Fault]] = {}
         for fault in self._fresh():
             groups.setdefault(_line(fault), []).append(fault)
-        together = [[fault for group in groups.values() for fault in group]] if len(groups) > 1 else []
-        return any(self._try(group) for group in [*groups.values(), *together])
+        attempts = list(groups.values())
+        if len(attempts) > 1:
+            attempts.append(list(chain.from_iterable(attempts)))
+        return any(map(self._try, attempts))
 
     def left(self) -> list[Fault]:
         """The faults that are still there, and could not be confirmed."""
@@ -90,8 +93,8 @@ class _Hunt:
         return [fault for fault in self.current.faults() if _where(fault.value) not in self._seen]
 
     def _try(self, faults: list[Fault]) -> bool:
-        undo = [f.operation.number for f in faults if f.what is Wrong.DETACHED and f.operation is not None and f.operation.kind == "copy"]
-        wanted = [f for f in faults if f.value.gradient is not None and f.what is not Wrong.DETACHED]
+        """Put the reference's gradients in place of wrong ones; keep them if less is wrong."""
+        undo, wanted = _undone(faults), [f for f in faults if f.value.gradient is not None and f.what is not Wrong.DETACHED]
         if self.runs <= 0 or not (undo or wanted):
             return False
         self.runs -= 1
@@ -116,9 +119,22 @@ class _Hunt:
         return True
 
 
+def _undone(faults: list[Fault]) -> list[int]:
+    """The numbers of the copies that cut values off: a run without them may show the fault."""
+    found: list[int] = []
+    for fault in faults:
+        if fault.what is not Wrong.DETACHED or fault.operation is None:
+            continue
+        if fault.operation.kind == "copy":
+            found.append(fault.operation.number)
+    return found
+
+
 def _line(fault: Fault) -> tuple[Wrong, str]:
-    operation = fault.operation
-    return fault.what, (operation.source or str(operation.number)) if operation is not None else fault.value.record.name
+    """What is wrong, and the line, operation or parameter that it is wrong at."""
+    if fault.operation is None:
+        return fault.what, fault.value.record.name
+    return fault.what, fault.operation.source or str(fault.operation.number)
 
 
 def _patch(fault: Fault, laboratory: Laboratory) -> GradientPatch | None:

@@ -11,7 +11,7 @@ from paralign.locate.source.statements import custom_backward, no_gradient_block
 
 if TYPE_CHECKING:
     from paralign.locate.gradients.gradient_faults import Fault
-    from paralign.locate.runs.dataflow import Operation
+    from paralign.locate.runs.dataflow import Graph, Operation
     from paralign.locate.runs.judgement import Judgement
 
 
@@ -22,11 +22,15 @@ def of_parameter(fault: Fault, judgement: Judgement) -> tuple[tuple[str, ...], t
     """
     name, due = fault.value.record.name, fault.due.record.name
     candidate, reference = judgement.candidate, judgement.reference
-    built = constructed(candidate, name.rpartition(".")[0]) or tuple(candidate.built.get(name.rpartition(".")[0], ()))
-    ours = constructed(reference, due.rpartition(".")[0]) or tuple(reference.built.get(due.rpartition(".")[0], ()))
     theirs = tuple(candidate.frozen.get(name, ()))
     froze = tuple(reference.frozen.get(due, ()))
-    return theirs or _as_deep(built, froze), froze or _as_deep(ours, theirs)
+    return theirs or _as_deep(_built(candidate, name), froze), froze or _as_deep(_built(reference, due), theirs)
+
+
+def _built(graph: Graph, parameter: str) -> tuple[str, ...]:
+    """The lines that constructed the module of a parameter."""
+    module = parameter.rpartition(".")[0]
+    return constructed(graph, module) or tuple(graph.built.get(module, ()))
 
 
 def _as_deep(lines: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
@@ -43,17 +47,30 @@ def of_operation(fault: Fault, operation: Operation, judgement: Judgement) -> tu
         return stack[_handed_on(fault.cut, fault.beside or judgement.twin(operation), operation) :]
     own = None if fault.scaled else custom_backward(stack[0])
     if own is not None:
-        given = fault.factor is not None and fault.factor > 0 and len(stack) > 1 and told_how(stack[0])
-        return (*stack[1:], own) if given else (own, *stack)
+        return (*stack[1:], own) if _is_told_wrongly(fault, stack) else (own, *stack)
     block = _without_gradients(operation)
     if fault.scaled or block is not None:
         return block or stack
-    built = constructed(judgement.candidate, operation.module)
-    twin = judgement.twin(operation)
-    alone = fault.value.maker is None and all(user is operation for user in fault.value.users)
-    if fault.what is Wrong.DIFFERENT and built and alone and twin is not None and told_otherwise(operation, twin):
-        return (*built, *stack)
+    if _is_built_otherwise(fault, operation, judgement):
+        return (*constructed(judgement.candidate, operation.module), *stack)
     return stack
+
+
+def _is_told_wrongly(fault: Fault, stack: tuple[str, ...]) -> bool:
+    """Whether a backward function of one's own may only have been given a wrong factor."""
+    if fault.factor is None or fault.factor <= 0 or len(stack) <= 1:
+        return False
+    return bool(told_how(stack[0]))
+
+
+def _is_built_otherwise(fault: Fault, operation: Operation, judgement: Judgement) -> bool:
+    """Whether a layer alone takes a parameter, and has another argument than the reference's."""
+    if fault.what is not Wrong.DIFFERENT or fault.value.maker is not None:
+        return False
+    if any(user is not operation for user in fault.value.users):
+        return False
+    twin = judgement.twin(operation)
+    return twin is not None and told_otherwise(operation, twin)
 
 
 def of_cut(cut: Operation) -> tuple[str, ...]:

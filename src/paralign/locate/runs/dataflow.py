@@ -51,6 +51,11 @@ class Value:
         return self.digest is not None and self.digest.startswith("c1:")
 
     @property
+    def gradient_digest(self) -> str | None:
+        """The digest of its gradient; None without one, or where it cannot be read."""
+        return None if self.gradient is None else self.gradient.digest
+
+    @property
     def bounded(self) -> float | None:
         """The mean of its elements' bounded moduli; known where some are very large."""
         found = self.record.attrs.get("bounded")
