@@ -19,12 +19,12 @@ from paralign.locate.provenance import blame_in_words, tracing_back
 from paralign.locate.runs import construction as built_at
 from paralign.locate.runs.counterparts import is_telling
 from paralign.locate.runs.judgement import FLOOR, Judgement
-from paralign.locate.runs.traverse import CONTEXT, way_to
+from paralign.locate.runs.traverse import CONTEXT, makers, way_to
 from paralign.locate.source.argument_names import named
 from paralign.model import Divergence, LineProposal, Point
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from paralign.locate.laboratory.watched import Watched
     from paralign.locate.lines.rule import Proposal
@@ -48,21 +48,7 @@ STEPS = 20
 
 def gradient_divergence(fault: GradientFault, judgement: Judgement) -> Divergence:
     """A fault of a gradient as it is reported."""
-    operation = fault.operation
-    candidate: PointType | None
-    reference: PointType | None
-    if operation is None:
-        names = fault.value.record.name, fault.due.record.name
-        candidate, reference = (
-            Point(name, "parameter", next(iter(found), None), code_at(next(iter(found), None)), list(found[1:]))
-            for name, found in zip(names, gradient_lines.of_parameter(fault, judgement), strict=True)
-        )
-    else:
-        found = gradient_lines.of_operation(fault, operation, judgement)
-        twin = fault.cut or judgement.twin(operation)
-        due = gradient_lines.of_cut(twin) if twin is not None else ()
-        candidate = _point(judgement.candidate, operation, next(iter(found), None), found)
-        reference = _point(judgement.reference, twin, next(iter(due), None), due)
+    reference, candidate = _gradient_points(fault, judgement)
     said = {
         Wrong.DIFFERENT: "the gradient that comes in is right, the one that goes out is not",
         Wrong.FACTOR: f"the gradient that goes out is {fault.factor or 0.0:.6g} times the reference's",
@@ -74,13 +60,14 @@ def gradient_divergence(fault: GradientFault, judgement: Judgement) -> Divergenc
     notes = [said, f"parameters whose gradients are wrong: {fault.wrong_before}"]
     if fault.wrong_after is not None:
         notes[-1] += f"; with the reference's gradient in its place: {fault.wrong_after}"
+    line = _line(candidate)
     return Divergence(
         reference,
         candidate,
         confirmed=fault.confirmed,
         what=fault.what.value,
         rule=GRADIENT,
-        proposals=[LineProposal(GRADIENT, candidate.source)] if candidate is not None and candidate.source is not None else [],
+        proposals=[] if line is None else [LineProposal(GRADIENT, line)],
         error_before=0.0,
         error=fault.error,
         noise=LEAST,
@@ -88,12 +75,37 @@ def gradient_divergence(fault: GradientFault, judgement: Judgement) -> Divergenc
     )
 
 
+def _gradient_points(fault: GradientFault, judgement: Judgement) -> tuple[PointType | None, PointType | None]:
+    """The reference's point of a wrong gradient, and the candidate's."""
+    operation = fault.operation
+    if operation is None:
+        ours, theirs = gradient_lines.of_parameter(fault, judgement)
+        return _parameter_point(fault.due.record.name, theirs), _parameter_point(fault.value.record.name, ours)
+    found = gradient_lines.of_operation(fault, operation, judgement)
+    candidate = _point(judgement.candidate, operation, next(iter(found), None), found)
+    twin = fault.cut or judgement.twin(operation)
+    if twin is None:
+        return None, candidate
+    due = gradient_lines.of_cut(twin)
+    return _point(judgement.reference, twin, next(iter(due), None), due), candidate
+
+
+def _parameter_point(name: str, lines: tuple[str, ...]) -> PointType:
+    """The point of a parameter, at the first of some lines."""
+    line = next(iter(lines), None)
+    return Point(name, "parameter", line, code_at(line), list(lines[1:]))
+
+
+def _line(point: PointType | None) -> str | None:
+    """The line of a point, where there is one."""
+    return None if point is None else point.source
+
+
 def merged(found: list[Divergence]) -> list[Divergence]:
     """The divergences, those of the same kind at the same line of the candidate as one."""
     kept: dict[tuple[str, str], Divergence] = {}
     for number, each in enumerate(found):
-        line = each.candidate.source if each.candidate is not None else None
-        first = kept.setdefault((each.what, line or f"unknown {number}"), each)
+        first = kept.setdefault((each.what, _line(each.candidate) or f"unknown {number}"), each)
         if first is not each:
             first.repeats += 1 + each.repeats
             first.error_after = each.error_after
@@ -114,8 +126,10 @@ def divergence(guilt: Guilt, watched: Watched | None = None) -> Divergence:
         numbers = Numbers(fault, watched)
         said = proposals(NUMBER_RULES, numbers) + said
         fault = numbers.seen
-        traced = numbers.traced if said[0].rule == tracing_back.RULE else None
-    judgement, operation, source = guilt.judgement, fault.operation, said[0].answer if said else None
+        if said[0].rule == tracing_back.RULE:
+            traced = numbers.traced
+    judgement, operation = guilt.judgement, fault.operation
+    source, rule = (said[0].answer, said[0].rule) if said else (None, "")
     built = built_at.construction(judgement.candidate, operation)
     errors = [judgement.error[v] for v in operation.inputs if judgement.is_right(v)]
     chain = _chain(judgement, operation)
@@ -130,7 +144,7 @@ def divergence(guilt: Guilt, watched: Watched | None = None) -> Divergence:
         last_agreeing=chain[-1] if chain else None,
         confirmed=guilt.confirmed and not _is_done_too(fault),
         what=fault.kind.value,
-        rule=said[0].rule if said else "",
+        rule=rule,
         proposals=[LineProposal(each.rule, each.answer) for each in said],
         error_before=max(filter(math.isfinite, errors), default=0.0),
         error=guilt.error,
@@ -154,26 +168,35 @@ def _is_done_too(fault: Fault) -> bool:
     """
     if fault.kind is not Kind.EXTRA:
         return False
-    operation = fault.operation
-    numbers = _taken(operation) - COMMON
-    before = [value.maker for value in operation.inputs if value.maker is not None and fault.judgement.is_right(value)]
-    if any(step.kind == operation.kind and not numbers.isdisjoint(_taken(step)) for step in before):
+    before = makers(filter(fault.judgement.is_right, fault.operation.inputs))
+    if _does_one(before, fault.operation):
         return False  # the candidate has done that step already: this one is a second
-    way = way_to(fault.judgement, fault.guilt.trial.due, CONTEXT)
-    return any(step.kind == operation.kind and not numbers.isdisjoint(_taken(step)) for step in way)
+    return _does_one(way_to(fault.judgement, fault.guilt.trial.due, CONTEXT), fault.operation)
+
+
+def _does_one(steps: Iterable[Operation], operation: Operation) -> bool:
+    """Whether one of some steps is of the kind of another one, with one of its numbers."""
+    numbers = _taken(operation) - COMMON
+    return any(step.kind == operation.kind and not numbers.isdisjoint(_taken(step)) for step in steps)
 
 
 def _taken(operation: Operation) -> set[float]:
     """The numbers that an operation takes, as arguments or as constants."""
-    return {*operation.numbers, *(number for value in operation.inputs for number in regions.constant(value))}
+    found = set(operation.numbers)
+    for value in operation.inputs:
+        found.update(regions.constant(value))
+    return found
 
 
 def _further(fault: Fault, said: Sequence[Proposal[str]], built: tuple[str, ...], traced: Blamed | None) -> tuple[str, ...]:
     """The lines that led to a fault, beside the one that is named first."""
-    chain = [each.source for each in traced.chain if each.file] if traced is not None else []
-    instead = [each.answer for each in said[1:2]] if traced is not None else []
-    by_construction = any(each.answer in built for each in said[:2])
-    return tuple(dict.fromkeys([*chain, *instead, *(built if by_construction else ()), *fault.operation.stack]))
+    lines: list[str] = []
+    if traced is not None:
+        lines += [each.source for each in traced.chain if each.file]
+        lines += [each.answer for each in said[1:2]]
+    if any(each.answer in built for each in said[:2]):
+        lines += built
+    return tuple(dict.fromkeys([*lines, *fault.operation.stack]))
 
 
 def _point(graph: Graph, operation: Operation | None, source: str | None, further: Sequence[str]) -> PointType | None:
@@ -194,7 +217,7 @@ def _point(graph: Graph, operation: Operation | None, source: str | None, furthe
 def _chain(judgement: Judgement, operation: Operation) -> list[str]:
     """What matched on the way to an operation, the nearest last."""
     found: list[Operation] = []
-    todo = [v for v in operation.inputs if judgement.is_right(v) and v.maker is not None]
+    todo = list(filter(judgement.is_right, operation.inputs))
     while todo and len(found) < CHAIN:
         value = max(todo, key=lambda v: v.order)
         todo.remove(value)
@@ -203,12 +226,12 @@ def _chain(judgement: Judgement, operation: Operation) -> list[str]:
             continue
         if is_telling(value):
             found.append(maker)
-        todo += [v for v in maker.inputs if judgement.is_right(v) and v.maker is not None]
+        todo += filter(judgement.is_right, maker.inputs)
     return [_said(o) for o in sorted(found, key=lambda o: o.order)]
 
 
 def _said(operation: Operation) -> str:
-    return "  ".join(part for part in (operation.module, operation.op, operation.source or "") if part)
+    return "  ".join(filter(None, (operation.module, operation.op, operation.source)))
 
 
 def _related(guilt: Guilt) -> str:
@@ -233,12 +256,9 @@ def _notes(guilt: Guilt, what: Kind, other: Operation | None) -> list[str]:
         Kind.GIVEN: "a parameter, buffer or constant that goes in is none of the reference's",
         Kind.REGION: "computed in other steps than the reference's (why may be one that is missing, or a value handed in), by these",
     }[what]
-    notes = [said] if said else []
     if what == Kind.REGION:
-        region = _region(guilt)
-        notes[-1] += ": " + ", ".join(region[:CHAIN]) + (f" and {len(region) - CHAIN} more" if len(region) > CHAIN else "")
-    related = _related(guilt)
-    notes += [related] if related else []
+        said += f": {_first_lines(_region(guilt))}"
+    notes = list(filter(None, (said, _related(guilt))))
     if not guilt.confirmed:
         notes.append("suspected: no run with a value of the reference in its place could confirm it")
     if not guilt.seen:
@@ -247,3 +267,11 @@ def _notes(guilt: Guilt, what: Kind, other: Operation | None) -> list[str]:
         places = ", ".join(dict.fromkeys(o.module or "the model itself" for o in guilt.repeats[:3]))
         notes.append(f"the same at {len(guilt.repeats)} more places: {places}{' …' if len(guilt.repeats) > 3 else ''}")  # noqa: PLR2004 - a few suffice
     return notes
+
+
+def _first_lines(lines: list[str]) -> str:
+    """The first of some lines, and how many more there are."""
+    said = ", ".join(lines[:CHAIN])
+    if len(lines) > CHAIN:
+        said += f" and {len(lines) - CHAIN} more"
+    return said

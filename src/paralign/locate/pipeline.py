@@ -69,12 +69,7 @@ def forward(context: Context, *, diverged: bool = False) -> Searched:
     judgement = watched.judgement()
     blurred = judgement.is_blurred()
     unexplained = diverged and not blurred and not judgement.wrong_outputs()
-    finely = watched.judgement(fine=True) if unexplained else judgement
-    fine = guilty(watched, finely) if unexplained else ([], [])
-    found, notes = fine
-    if not any(guilt.confirmed for guilt in found):
-        found, notes = guilty(watched, judgement)
-    clean = unexplained and _is_clean(watched, finely, [*fine[0], *found], [*fine[1], *notes])
+    found, notes, clean = _search(watched, judgement, finely=unexplained)
     found.sort(key=lambda guilt: not guilt.confirmed)  # what an experiment has shown, before what only ends in a wrong output
     divergences = divergences_of(repairing.repaired(watched, judgement, found), watched)
     natives = watched.natives()
@@ -82,16 +77,36 @@ def forward(context: Context, *, diverged: bool = False) -> Searched:
     clamped, hidden = unreached.unreached(judgement), constants.unshown(judgement, natives)
     alone = one_sided.one_sided(judgement)
     notes += [*watched.remarks(), *raised, *clamped.notes, *filter(None, [hidden.note, alone.differ]), *alone.notes]
-    untested = [warning for warning in (clamped.warning, hidden.warning) if warning]
+    untested = list(filter(None, (clamped.warning, hidden.warning)))
     branches = {} if watched.run_name == NATIVE else _branches((judgement.reference, judgement.candidate), natives)
     return Searched(divergences + lowered, notes, blurred, clean and not lowered, untested, branches)
+
+
+def _search(watched: Watched, judgement: Judgement, *, finely: bool) -> tuple[list[Guilt], list[str], bool]:
+    """The guilty operations, remarks, and whether a fine search found nothing at all.
+
+    ``finely``: first of all, operations are looked for of which many small errors add up.
+    """
+    if not finely:
+        found, notes = guilty(watched, judgement)
+        return found, notes, False
+    fine = watched.judgement(fine=True)
+    found, notes = guilty(watched, fine)
+    all_found, all_notes = list(found), list(notes)
+    if not any(guilt.confirmed for guilt in found):
+        found, notes = guilty(watched, judgement)
+        all_found += found
+        all_notes += notes
+    return found, notes, _is_clean(watched, fine, all_found, all_notes)
 
 
 def _branches(doubles: tuple[Graph, Graph], natives: tuple[Graph | None, Graph | None]) -> dict[str, other_ways.OtherWay]:
     """Side -> the first operation that its native run does otherwise than its float64 run."""
     found = {}
     for side, double, native in zip(("reference", "candidate"), doubles, natives, strict=True):
-        way = None if native is None else other_ways.other_way(double, native)
+        if native is None:
+            continue
+        way = other_ways.other_way(double, native)
         if way is not None:
             found[side] = way
     return found
@@ -108,9 +123,11 @@ def _is_clean(watched: Watched, fine: Judgement, found: list[Guilt], notes: list
     """
     if notes or watched.remarks() or watched.run_name != DOUBLE:
         return False
-    observed = fine.reference.operations and fine.candidate.operations and fine.outputs
-    confirmed = any(guilt.confirmed or guilt.hidden for guilt in found)
-    return bool(observed) and not confirmed and not fine.has_slips()
+    if not fine.reference.operations or not fine.candidate.operations or not fine.outputs:
+        return False
+    if any(guilt.confirmed or guilt.hidden for guilt in found):
+        return False
+    return not fine.has_slips()
 
 
 def random(context: Context) -> tuple[list[Divergence], list[Finding], list[str]]:
@@ -123,7 +140,9 @@ def random(context: Context) -> tuple[list[Divergence], list[Finding], list[str]
         WorkerFailed: a side fails when it is watched.
     """
     replay = replayed(context, "train")
-    return ([], [], []) if replay is None else (replay.divergences, replay.findings, replay.notes)
+    if replay is None:
+        return [], [], []
+    return replay.divergences, replay.findings, replay.notes
 
 
 def differs_undecided(context: Context, mode: str) -> bool:
@@ -133,8 +152,9 @@ def differs_undecided(context: Context, mode: str) -> bool:
         WorkerFailed: a side fails when it is watched.
     """
     replay = replayed(context, mode)
-    shown = replay is not None and (replay.findings or any(d.confirmed for d in replay.divergences))
-    return replay is not None and replay.whole and replay.wrong and not replay.blurred and not shown
+    if replay is None or not replay.whole or not replay.wrong or replay.blurred:
+        return False
+    return not replay.findings and not any(divergence.confirmed for divergence in replay.divergences)
 
 
 @dataclass
@@ -192,37 +212,34 @@ def _replayed(context: Context, mode: str, attempt: str, *, backward: bool) -> R
     """As :func:`replayed`, always run."""
     if context.inputs is None or not context.observed:
         return None
-    values: dict[str, Capture] = {"inputs": context.inputs}
-    plain = Operations([DOUBLE, NATIVE], mode="apart" if mode == "train" else mode, attempt=attempt)
-    trains = context.labels is not None and not context.untrainable("backward") and not context.lacking("backward", "loss")
-    if (mode == "train" or backward) and trains and context.labels is not None:
-        values, plain = {**values, "labels": context.labels}, replace(plain, backward=True)
+    plain, values = _asked(context, context.inputs, mode, attempt, backward=backward)
     order, name = replace(plain, runs=[DOUBLE]), "random" if mode == "train" else f"random-{mode}{'-backward' * backward}"
     keeping = replace(order, watch=Watch(redraw=Redraw(keep=True)))
     reference, candidate = both(
         lambda: context.reference.record(name, keeping, values),
         lambda: context.candidate.record(name, order, values),
     )
-    doubles = [c for c in (reference, candidate) if DOUBLE in runs_of(c).runs]
-    if len(doubles) < 2:  # noqa: PLR2004 - both sides
-        known = [watched_pass(c, DOUBLE).random for c in doubles]
-        if mode == "eval" and known == [[]]:  # the side that can be asked draws nothing: operations are compared as they are
+    sides = [watched_pass(c, DOUBLE).random for c in (reference, candidate) if DOUBLE in runs_of(c).runs]
+    if len(sides) < 2:  # noqa: PLR2004 - both sides
+        if mode == "eval" and sides == [[]]:  # the side that can be asked draws nothing: operations are compared as they are
             return None
         return Replay([], [], [f"what is random in {mode} mode was not replayed: {_undone(reference, candidate)}"])
-    sides = [watched_pass(c, DOUBLE).random for c in (reference, candidate)]
     if not any(sides):
         _keep_untested(context, Recorded(reference, candidate).judgement())
         return None
     pairs = random_operations.packed(random_operations.aligned(*sides))
     use = {str(two.number): one.name for one, two in pairs if one is not None and two is not None}
     watched, again = _least_wrong(context, (plain, values), reference, use, random_operations.mirrors(pairs), name)
-    divergences, notes = ([], []) if context.settings.modules == "none" else _located(watched, gradients=plain.backward)
+    divergences: list[Divergence] = []
+    notes: list[str] = []
+    if context.settings.modules != "none":
+        divergences, notes = _located(watched, gradients=plain.backward)
     drawn = watched_pass(again, DOUBLE).random
     done = [said.given for said in drawn]
     pairs = random_operations.apart(pairs, {said.number for said in drawn if said.given is not None})
     notes.append(
         f"{mode} mode: {len(sides[0])} random operations in the reference, {len(sides[1])} in the candidate; "
-        f"{sum(name is not None for name in done)} drew what the reference drew, and the forward pass"
+        f"{len(done) - done.count(None)} drew what the reference drew, and the forward pass"
         f"{', the loss and every gradient were' if plain.backward else ' was'} compared so"
     )
     places = {said.number: place for place, said in enumerate(sides[1])}
@@ -239,10 +256,23 @@ def _replayed(context: Context, mode: str, attempt: str, *, backward: bool) -> R
     )
 
 
+def _asked(context: Context, inputs: Capture, mode: str, attempt: str, *, backward: bool) -> tuple[Operations, dict[str, Capture]]:
+    """What both sides are asked to do in a mode, and what they are given.
+
+    In train mode, or where it is wanted, with loss and backward pass, as far as there is what these need.
+    """
+    order = Operations([DOUBLE, NATIVE], mode="apart" if mode == "train" else mode, attempt=attempt)
+    if mode != "train" and not backward:
+        return order, {"inputs": inputs}
+    if context.labels is None or context.untrainable("backward") or context.lacking("backward", "loss"):
+        return order, {"inputs": inputs}
+    return replace(order, backward=True), {"inputs": inputs, "labels": context.labels}
+
+
 def _keep_untested(context: Context, judgement: Judgement) -> None:
     """Keep what differs in the loss without effect on any value: bounds, constants."""
     bounds, hidden = unreached.unreached(judgement, loss=True), constants.unshown(judgement, (None, None), loss=True)
-    context.untested = [said for said in (bounds.warning, hidden.warning, hidden.note) if said]  # a count is too plain to find its clamp
+    context.untested = list(filter(None, (bounds.warning, hidden.warning, hidden.note)))  # a count is too plain to find its clamp
 
 
 def _located(watched: _Replayed, *, gradients: bool) -> tuple[list[Divergence], list[str]]:
@@ -372,18 +402,19 @@ def recorded(reference: Capture, candidate: Capture) -> CheckResult:
     likeliest = [s for s in order if rank(judgement, s) == rank(judgement, order[0])]
     found = [suspected(judgement, suspect) for suspect in likeliest]
     result.divergences = divergences_of(found)
-    gradients = both_sides.judged_gradients() if judgement.candidate.loss is not None and not found else None
-    for fault in gradients.faults() if gradients is not None else []:
-        fault.wrong_before = len(gradients.wrong_parameters()) if gradients is not None else 0
-        result.divergences.append(gradient_divergence(fault, judgement))
+    if judgement.candidate.loss is not None and not found:
+        gradients = both_sides.judged_gradients()
+        for fault in gradients.faults():
+            fault.wrong_before = len(gradients.wrong_parameters())
+            result.divergences.append(gradient_divergence(fault, judgement))
     if result.divergences:
         result.verdict, result.divergence = DIVERGED, result.divergences[0]
         result.notes.append(
             "nothing was run: which of these points is at fault, and whether others hide behind it, `paralign check` confirms"
         )
+    right = sum(map(judgement.is_right, judgement.candidate.values.values()))
     result.notes.append(
         f"{len(judgement.reference.operations)} and {len(judgement.candidate.operations)} operations; "
-        f"{sum(v not in judgement.wrong for v in judgement.candidate.values.values())} of {len(judgement.candidate.values)} values of the "
-        "candidate are the reference's too"
+        f"{right} of {len(judgement.candidate.values)} values of the candidate are the reference's too"
     )
     return CheckResult([result])

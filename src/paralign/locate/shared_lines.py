@@ -45,13 +45,13 @@ def prefer_shared(told: list[Divergence], regions: list[set[str]]) -> None:
     """
     if SHARED in ablated():
         return
-    lines = [each.candidate.source if each.candidate is not None and each.rule in _GUESSING else None for each in told]
+    lines = [_guessed_line(each) for each in told]
     for number, each in enumerate(told):
         point, own = each.candidate, lines[number]
         if point is None or own is None:
             continue
-        later = {line for line, held in zip(lines[number + 1 :], regions[number + 1 :], strict=True) if line and own not in held}
-        shared = later & regions[number] - {own}
+        later = zip(lines[number + 1 :], regions[number + 1 :], strict=True)
+        shared = {line for line, held in later if line in regions[number] and own not in held} - {own}
         if len(shared) != 1:
             continue
         line = shared.pop()
@@ -59,3 +59,10 @@ def prefer_shared(told: list[Divergence], regions: list[set[str]]) -> None:
         point.source, point.code = line, code_at(line)
         each.rule = SHARED
         each.proposals.insert(0, LineProposal(SHARED, line))
+
+
+def _guessed_line(divergence: Divergence) -> str | None:
+    """The candidate's line that a rule names by its looks alone; None of other rules."""
+    if divergence.candidate is None or divergence.rule not in _GUESSING:
+        return None
+    return divergence.candidate.source

@@ -66,9 +66,14 @@ class Recorded:
 
     def judgement(self, graph: Graph | None = None, *, fine: bool = False) -> Judgement:
         """A run of the candidate's, judged; ``fine``: by the rounding of one constant."""
-        scale = COARSE if self.run_name != DOUBLE else FINE if fine else Scale()
         homes = {reference: candidate for candidate, reference in self._names().items()}
-        return Judgement(self._graph, graph or Graph(self.candidate, self.run_name), self._noise(), scale, homes=homes)
+        return Judgement(self._graph, graph or Graph(self.candidate, self.run_name), self._noise(), self._scale(fine=fine), homes=homes)
+
+    def _scale(self, *, fine: bool) -> Scale:
+        """How errors are judged in the precision of the runs."""
+        if self.run_name != DOUBLE:
+            return COARSE
+        return FINE if fine else Scale()
 
     def judged_gradients(self, graph: Graph | None = None) -> Gradients:
         """The gradients of the candidate's run, or of another run of it."""
@@ -91,7 +96,7 @@ class Recorded:
         return found
 
     def _gradient_noise(self) -> dict[int, float]:
-        return self._distances(lambda value: value.gradient.digest if value.gradient is not None else None)
+        return self._distances(lambda value: value.gradient_digest)
 
     def _distances(self, digest: Callable[[Value], str | None]) -> dict[int, float]:
         if self._again is None:
@@ -133,16 +138,20 @@ class Watched(Recorded):
     def _names(self) -> dict[str, str]:
         """The candidate's parameters -> the reference's, where one became one."""
         plan, found = self.context.plan, {}
-        for source in plan.sources if plan is not None else []:
-            moves = plan.moves_of(source.name) if plan is not None else []
+        if plan is None:
+            return {}
+        for source in plan.sources:
+            moves = plan.moves_of(source.name)
             if len(moves) == 1 and moves[0].candidate is not None:
                 found[moves[0].candidate.name] = source.name
         return found
 
     def origin(self, digests_of: Sequence[str], certain: bool) -> str | None:
         """The candidate's line that makes a given value of numbers alone otherwise."""
-        sides = [_constants(recorder, self.given) for recorder in (self.context.reference, self.context.candidate)]
-        return None if sides[0] is None or sides[1] is None else tables.culprit(sides[0], sides[1], digests_of, certain=certain)
+        reference, candidate = (_constants(recorder, self.given) for recorder in (self.context.reference, self.context.candidate))
+        if reference is None or candidate is None:
+            return None
+        return tables.culprit(reference, candidate, digests_of, certain=certain)
 
     def number_line(self, source: str, number: float) -> str | None:
         """The candidate's line from which a number came that a line reads by a name."""

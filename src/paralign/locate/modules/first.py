@@ -58,11 +58,17 @@ def _wrong_roots(ours: Trace, theirs: Trace, tolerance: float) -> list[tuple[Cal
     """The candidate's outermost calls with differing outputs, and the digests of those."""
     found: dict[Call, list[str]] = {}
     makers = {id(r): call for call in theirs.roots for r in call.outputs}
-    pairs = leaves([r for c in ours.roots for r in c.outputs], [r for c in theirs.roots for r in c.outputs])
-    for one, other, _ in pairs:
-        if one is not None and other is not None and one.digest and other.digest and not agree(one.digest, other.digest, tolerance):
+    for one, other, _ in leaves(_outputs(ours.roots), _outputs(theirs.roots)):
+        if one is None or other is None or not one.digest or not other.digest:
+            continue
+        if not agree(one.digest, other.digest, tolerance):
             found.setdefault(makers[id(other)], []).append(other.digest)
     return sorted(found.items(), key=lambda item: item[0].order)
+
+
+def _outputs(calls: list[Call]) -> list[Record]:
+    """What some calls give."""
+    return [record for call in calls for record in call.outputs]
 
 
 @dataclass
@@ -127,15 +133,19 @@ def _shortfall(judge: Judge, fault: _Fault) -> Call | None:
     Only asked where something is missing rather than wrong: the value is known to the reference, but it is used for
     something that the reference does not use it for.
     """
+    digests = filter(is_evidence, _used_otherwise(judge, fault))
+    before = [maker for digest in digests for maker in judge.candidate.made.find(digest) if maker.order < fault.start]
+    return min(filter(judge.falls_short, before), key=lambda call: call.order, default=None)
+
+
+def _used_otherwise(judge: Judge, fault: _Fault) -> list[str]:
+    """The digests of values that the reference may use for something else."""
     if fault.between:
-        suspects = [digest for digest in fault.wrong if judge.known(digest)]  # a right value at the wrong place
-    else:
-        twin = judge.twin(fault.call)
-        suspects = [] if twin is not None and twin.kind == fault.call.kind else fault.call.consumed
-    calls = [
-        maker for digest in suspects if is_evidence(digest) for maker in judge.candidate.made.find(digest) if maker.order < fault.start
-    ]
-    return min((call for call in calls if judge.falls_short(call)), key=lambda call: call.order, default=None)
+        return [digest for digest in fault.wrong if judge.known(digest)]  # a right value at the wrong place
+    twin = judge.twin(fault.call)
+    if twin is not None and twin.kind == fault.call.kind:
+        return []
+    return fault.call.consumed
 
 
 def _divergence(judge: Judge, fault: _Fault) -> Divergence:
@@ -164,17 +174,21 @@ def _outermost(call: Call) -> Call:
 
 
 def _records(call: Call, twin: Call | None, wrong: list[str]) -> tuple[Record, Record | None]:
+    """A wrong record of a call, and the reference's at its place."""
     record = next((r for r in call.outputs if r.digest in wrong), (call.outputs or call.inputs)[0])
-    for one, other, _ in leaves(twin.outputs if twin else [], call.outputs):
+    due = [] if twin is None else twin.outputs
+    for one, other, _ in leaves(due, call.outputs):
         if other is record and one is not None:
             return record, one
-    return record, twin.outputs[0] if twin and twin.outputs else None
+    return record, due[0] if due else None
 
 
 def _place(fault: _Fault, last: Call | None) -> str:
-    inside = [last] if last is not None and last.start >= fault.call.start else []
-    after = f", after {_described(inside[0])}" if inside else ""
-    before = f", before {_described(fault.consumer)}" if fault.consumer else ""
+    after = before = ""
+    if last is not None and last.start >= fault.call.start:
+        after = f", after {_described(last)}"
+    if fault.consumer is not None:
+        before = f", before {_described(fault.consumer)}"
     return f"its modules work as they should: the code between them makes the wrong value or misses a step{after}{before}"
 
 
@@ -186,7 +200,11 @@ def _misplaced(twin: Call | None) -> str:
 
 def _described(call: Call) -> str:
     said = f"{call.name!r} ({call.op}" if call.name else f"the model ({call.op}"
-    return said + (f", call {call.number + 1}" if call.number else "") + (f", {call.source})" if call.source else ")")
+    if call.number:
+        said += f", call {call.number + 1}"
+    if call.source:
+        said += f", {call.source}"
+    return f"{said})"
 
 
 def _point(call: Call) -> Point:

@@ -91,23 +91,28 @@ class Judge:
         return self._bad[call]
 
     def _differing(self, call: Call) -> list[str]:
+        """Digests of outputs that are no evidence, and differ from those of a twin of the kind."""
         twin = self.twin(call)
         if twin is None or twin.kind != call.kind or len(twin.made) != len(call.made):
             return []
-        return [
-            theirs
-            for ours, theirs in zip(twin.made, call.made, strict=True)
-            if not is_evidence(theirs) and not agree(ours, theirs, self._tolerance)
-        ]
+        found: list[str] = []
+        for ours, theirs in zip(twin.made, call.made, strict=True):
+            if is_evidence(theirs) or agree(ours, theirs, self._tolerance):
+                continue
+            found.append(theirs)
+        return found
 
     def bad_inputs(self, call: Call) -> list[str]:
         """Digests of inputs that are wrong; what was given to the whole model counts as right."""
-        return [
-            digest
-            for digest in call.consumed
-            if digest not in self._given
-            and (not self.known(digest) or (not is_evidence(digest) and any(self.bad_outputs(m) for m in self._siblings(call, digest))))
-        ]
+        return [digest for digest in call.consumed if digest not in self._given and self._is_bad(call, digest)]
+
+    def _is_bad(self, call: Call, digest: str) -> bool:
+        """Whether a value that a call takes is none of the reference's, or made by a bad call."""
+        if not self.known(digest):
+            return True
+        if is_evidence(digest):
+            return False
+        return any(self.bad_outputs(maker) for maker in self._siblings(call, digest))
 
     def foreign_inputs(self, call: Call) -> list[str]:
         """Digests of the whole model's inputs that reach this call, foreign to the reference."""
@@ -134,32 +139,39 @@ class Judge:
         if made:
             return [child for child in made if self.bad_outputs(child)]
         harmless = self.harmless(container)
-        return [
-            child
-            for child in container.children
-            if child.order < before and self.bad_outputs(child) and not harmless[child] and not self._absorbed(container, child, before)
-        ]
+        found: list[Call] = []
+        for child in container.children:
+            if child.order >= before or not self.bad_outputs(child):
+                continue
+            if not harmless[child] and not self._absorbed(container, child, before):
+                found.append(child)
+        return found
 
     def harmless(self, container: Call) -> dict[Call, bool]:
         """For every child with wrong outputs, whether all that take them make them right."""
         if container not in self._harmless:
             found: dict[Call, bool] = {}
             for child in reversed(container.children):  # those that consume come after those that make
-                bad = self.bad_outputs(child)
-                if bad:
-                    users = [
-                        c for digest in bad for c in self.candidate.consumed.find(digest) if c.parent is container and c.start > child.order
-                    ]
+                if self.bad_outputs(child):
+                    users = self._users(container, child)
                     found[child] = bool(users) and all(self.agrees(user) or found.get(user, False) for user in users)
             self._harmless[container] = found
         return self._harmless[container]
 
+    def _users(self, container: Call, child: Call) -> list[Call]:
+        """The later calls of a container that take what is wrong of a child's outputs."""
+        found: list[Call] = []
+        for digest in self.bad_outputs(child):
+            takers = self.candidate.consumed.find(digest)
+            found += [call for call in takers if call.parent is container and call.start > child.order]
+        return found
+
     def due(self, call: Call) -> bool:
         """Whether the reference makes something of the same inputs that the candidate has nowhere."""
-        telling = [digest for digest in call.consumed if is_evidence(digest)]
+        telling = list(filter(is_evidence, call.consumed))
         found = self._consumers(telling) if telling else []
         alike = [other for other in found if other.kind == call.kind]
-        return any(self._lacking(other) for other in alike or found)
+        return any(map(self._lacking, alike or found))
 
     def _absorbed(self, container: Call, child: Call, before: int) -> bool:
         """Whether code after this child made a right value of what came before it.
@@ -176,18 +188,19 @@ class Judge:
     def _made_by_code(self, container: Call) -> list[Call]:
         """The children that take a right value which code made, and no child."""
         if container not in self._cuts:
-            self._cuts[container] = [
-                call
-                for call in container.children
-                if any(
-                    is_evidence(digest)
-                    and self.known(digest)
-                    and not self._made_inside(container, digest, call.start)
-                    and not any(agree(digest, given, self._tolerance) for given in container.consumed)
-                    for digest in call.consumed
-                )
-            ]
+            self._cuts[container] = [call for call in container.children if self._takes_of_code(container, call)]
         return self._cuts[container]
+
+    def _takes_of_code(self, container: Call, call: Call) -> bool:
+        """Whether a call takes a right value that no child made and the container was not given."""
+        for digest in call.consumed:
+            if not is_evidence(digest) or not self.known(digest):
+                continue
+            if self._made_inside(container, digest, call.start):
+                continue
+            if not any(agree(digest, given, self._tolerance) for given in container.consumed):
+                return True
+        return False
 
     def agrees(self, call: Call) -> bool:
         """Whether a call made what the reference has, and that says something."""
@@ -198,8 +211,9 @@ class Judge:
         twin = self.twin(call)
         if twin is None or not self._lacking(twin) or len(twin.made) != len(call.made):
             return False
-        alike = twin.name == call.name or (twin.kind == call.kind and twin.op.lower() == call.op.lower())
-        return alike and not all(agree(ours, theirs, self._tolerance) for ours, theirs in zip(twin.made, call.made, strict=True))
+        if twin.name != call.name and (twin.kind, twin.op.lower()) != (call.kind, call.op.lower()):
+            return False
+        return not all(agree(ours, theirs, self._tolerance) for ours, theirs in zip(twin.made, call.made, strict=True))
 
     def last_agreeing(self, before: int) -> Call | None:
         """The last call that was completed before a place and that made what the reference has."""

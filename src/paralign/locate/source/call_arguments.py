@@ -61,7 +61,9 @@ def is_equal(own: Any, due: Any) -> bool:
     """Whether two values of an argument mean the same; a bool beside no bool does."""
     if isinstance(own, bool) or _spread(own) == _spread(due):
         return True
-    return is_number(own) and is_number(due) and math.isclose(own + due, 1.0, rel_tol=1e-9)  # what is kept of a statistic, or taken anew
+    if not is_number(own) or not is_number(due):
+        return False
+    return math.isclose(own + due, 1.0, rel_tol=1e-9)  # what is kept of a statistic, or taken anew
 
 
 def _spread(value: Any) -> Any:
@@ -103,10 +105,12 @@ def bound_line(lines: Sequence[str], names: set[str]) -> str | None:
     function, called = _callees(lines[0])
     for name in called:
         at, value = _handed(lines, function, name)
-        bound = Code(at).value_of(value) if value is not None else None
+        bound = None if value is None else Code(at).value_of(value)
         if isinstance(bound, ast.Name):
             bound = _global(at, bound.id)
-        words = [] if bound is None else _keyword_lines(bound, names)
+        if bound is None:
+            continue
+        words = _keyword_lines(bound, names)
         if len(words) == 1:
             return f"{at.rpartition(':')[0]}:{words[0]}"
     return None
@@ -281,4 +285,10 @@ def _parts_around(known: ParsedLine) -> list[ast.expr | ast.stmt]:
 
 
 def _is_bound(function: Function, name: str) -> bool:
-    return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in ast.walk(function))
+    """Whether a function assigns a name."""
+    for node in ast.walk(function):
+        if not isinstance(node, ast.Name) or node.id != name:
+            continue
+        if isinstance(node.ctx, ast.Store):
+            return True
+    return False

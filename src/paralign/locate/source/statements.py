@@ -357,20 +357,34 @@ def listed_line(source: str | None) -> str | None:
     function = None if known is None else _innermost_function(known)
     if known is None or function is None:
         return None
-    line = known.place.line
-    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call) and node.lineno <= line <= _end(node)]
-    given = [each for call in calls for each in (*call.args, *(word.value for word in call.keywords))]
-    if any(isinstance(each, (ast.List, ast.Tuple)) and _holds_names(each) for each in given):
+    given = _given_at(function, known.place.line)
+    if any(map(_lists_names, given)):
         return None
-    stores = _assignments_before(function, line)
-    last = [_assigned(stores, each.id, through=False) for each in given if isinstance(each, ast.Name)]
-    lists = [each for each in last if each is not None and isinstance(each.value, (ast.List, ast.Tuple)) and _holds_names(each.value)]
+    stores = _assignments_before(function, known.place.line)
+    lists: list[ast.Assign] = []
+    for each in given:
+        if not isinstance(each, ast.Name):
+            continue
+        last = _assigned(stores, each.id, through=False)
+        if last is not None and _lists_names(last.value):
+            lists.append(last)
     return known.at(lists[0].lineno) if len(lists) == 1 else None
 
 
-def _holds_names(listed: ast.List | ast.Tuple) -> bool:
-    """Whether a list that is written out holds anything but literals."""
-    return any(not isinstance(each, ast.Constant) for each in listed.elts)
+def _given_at(function: ast.AST, line: int) -> list[ast.expr]:
+    """What the calls of a line are given, by place and by name."""
+    found: list[ast.expr] = []
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and node.lineno <= line <= _end(node):
+            found += [*node.args, *(word.value for word in node.keywords)]
+    return found
+
+
+def _lists_names(expression: ast.expr) -> bool:
+    """Whether an expression is a list that is written out, of anything but literals."""
+    if not isinstance(expression, (ast.List, ast.Tuple)):
+        return False
+    return any(not isinstance(each, ast.Constant) for each in expression.elts)
 
 
 def _innermost_function(known: ParsedLine) -> ast.FunctionDef | None:
