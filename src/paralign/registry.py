@@ -75,7 +75,7 @@ STAGES: Tuple[Stage, ...] = (
         "3.9",
         {"train": "train(log)"},
         "train_align",
-        follows=("weights", "forward", "data", "loss", "optimizer", "backward", "init"),
+        follows=("weights", "forward", "data", "metric", "loss", "optimizer", "backward", "init"),
         default=False,  # trains several times
         reference="benchmark",
         log="log/train_align_diff_log.txt",

@@ -241,6 +241,23 @@ def test_a_schedule_that_lags_is_called_so():
     assert found.fix.startswith("step the schedule once more before the first update")
 
 
+@pytest.mark.parametrize(("framework", "fix"), [("paddle", "give the schedule to the optimizer"), ("torch", "build the schedule on this")])
+def test_a_rate_that_never_changes_is_no_setting_but_a_schedule_beside_the_optimizer(framework, fix):
+    sides = about(parameters={}), about(framework=framework, parameters={})
+    (found,) = finding(everywhere(rates=(0.1, 0.2, 0.3, 0.4, 0.5)), everywhere(rates=(0.7,) * COUNT), sides)
+    assert found.fix.startswith(fix)
+    (other,) = finding(everywhere(rates=(0.1, 0.2, 0.3, 0.4, 0.5)), everywhere(rates=(0.7, 0.6, 0.1, 0.4, 0.2)), sides)
+    assert not other.fix.startswith(fix)
+
+
+@pytest.mark.parametrize(("groups", "said"), [(2, "each parameter group by its own norm"), (1, "in its training loop")])
+def test_a_norm_of_each_group_is_told_apart_from_one_of_all(groups, said):
+    sides = about(parameters={}), about(framework="paddle", groups=[{}] * groups, parameters={})
+    candidate = everywhere(**SGD, clip="group", threshold=0.5)
+    found = finding(everywhere(**SGD), candidate, sides)
+    assert any(said in each.fix for each in found if each.rule == "update/clip")
+
+
 def test_what_frameworks_write_differently_is_inherent():
     clip = {"clip": "global", "threshold": 2.0}
     (found,) = finding(everywhere(**SGD, **clip, slack=1e-3), everywhere(**SGD, **clip))

@@ -108,6 +108,51 @@ def test_what_has_to_be_filled_in_says_what(repository, tmp_path):
     assert caught.value.hint == "classes: Net, Base, Block"
 
 
+OWN = """import torch
+from torch import optim
+from torch.nn import functional as F
+
+def objective(logits, target, weight=1.0):
+    return weight * F.cross_entropy(logits, target, weight=torch.ones(3))
+
+def make(net, lr=0.1):
+    return optim.SGD([{"params": net.parameters()}], lr=lr)
+
+def schedule(optimizer):
+    return optim.lr_scheduler.LambdaLR(optimizer, lambda n: 1 / (n + 1))
+"""
+
+
+def test_functions_of_the_repository_are_called_where_they_take_what_is_given(repository, tmp_path):
+    (repository / "train.py").write_text(OWN)
+    write(tmp_path / "port", survey(repository))
+    text = (tmp_path / "port" / "reference.py").read_text()
+    last = {n.name: ast.unparse(n.body[-1]) for n in ast.parse(text).body if isinstance(n, ast.FunctionDef)}
+    assert last["loss"] == "return objective(outputs, labels)"
+    assert last["build_optimizer"] == "return make(model)"
+    assert last["build_scheduler"] == "return schedule(optimizer)"
+    assert "    from train import objective\n" in text
+    candidate = (tmp_path / "port" / "candidate.py").read_text()
+    assert "#     from train import objective\n#     return objective(outputs, labels)  # as train.py of the reference" in candidate
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        OWN + "\nmain()\n",
+        OWN + "\nfor epoch in range(3):\n    pass\n",
+        "import argparse\nargs = argparse.ArgumentParser().parse_args()\n" + OWN,
+        OWN.replace("objective(logits, target,", "objective(self, logits, target,")
+        .replace("make(net,", "make(net, rate,")
+        .replace("schedule(optimizer)", "schedule(optimizer, epochs)"),
+    ],
+)
+def test_functions_that_cannot_just_be_called_are_left_to_the_user(repository, tmp_path, text):
+    (repository / "train.py").write_text(text)
+    write(tmp_path / "port", survey(repository))
+    assert (tmp_path / "port" / "reference.py").read_text().count("CHECK: write the call of train.py") == 3
+
+
 @pytest.mark.parametrize(
     ("call", "expected"),
     [

@@ -140,6 +140,44 @@ def test_a_later_stage_with_a_proven_cause_of_its_own_is_no_consequence():
     assert any("fix: set weight_decay" in line for line in lines)
 
 
+def test_a_training_whose_cause_an_earlier_stage_judges_is_a_consequence():
+    found = Finding(
+        "train/model", "model: what is left is the network", "look at the network", proven=True, error_before=0.1, error_after=0.0
+    )
+    lines = shown(diverged(), diverged("train", findings=[found], follows=["forward"]))
+    assert "train diverged: may only follow from forward: look there first" in lines
+    alone = shown(diverged("data"), diverged("train", findings=[found], follows=["data"]))
+    assert any(line.startswith("train diverged: model: what is left is the network") for line in alone)
+
+
+def test_a_cause_that_an_earlier_stage_has_told_is_not_told_again():
+    found = Finding("update/second", "decay of the mean of squares: 0.95 against 0.999", "set beta2", proven=True)
+    lines = shown(diverged("optimizer", findings=[found]), diverged("backward", findings=[found]))
+    assert "backward diverged: the same cause as in optimizer" in lines
+    assert len([line for line in lines if "decay of the mean of squares" in line]) == 1
+    other = Finding("update/second", "decay of the mean of squares: 0.95 against 0.99", "set beta2", proven=True)
+    assert not any(
+        "the same cause" in line for line in shown(diverged("optimizer", findings=[found]), diverged("backward", findings=[other]))
+    )
+
+
+def test_sides_whose_line_is_not_known_are_not_listed_where_they_are_called_alike():
+    def lines(first, second):
+        divergence = Divergence(Point(first), Point(second), pair())
+        return shown(StageResult("train", DIVERGED, "x", [pair()], divergence))
+
+    assert not any("the line is not known" in line for line in lines("train(log)", "train(log)"))
+    assert "  reference: eager, the line is not known" in lines("eager", "exported")
+
+
+def test_a_note_of_what_was_done_is_no_remark_on_a_line_that_is_known():
+    line = Divergence(None, Point("fc.bias", "Linear", "port.py:7", "self.fc = nn.Linear(3, 4)"), pair())
+    stage = StageResult("weights", DIVERGED, "exact", [pair()], line, notes=["9 assignments were tried"])
+    assert "  9 assignments were tried" not in shown(stage)
+    line.candidate.source = None
+    assert "  9 assignments were tried" in shown(stage)
+
+
 def test_what_is_gone_with_a_patch_is_one_line():
     found = Finding("repair/value", "c", "f", True, 0.5, 1e-16, PATCH, ["loss", "backward"])
     lines = below(diverged(findings=[found]), diverged("loss"), diverged("backward"))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import math
+from pathlib import Path
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from paralign.model import (
     ALIGNED,
@@ -22,7 +24,7 @@ from paralign.model import (
     StageResult,
     Stats,
 )
-from paralign.report.text import FRAMES, LONGEST, MOST, STYLE, details, figure, pairs, render, table
+from paralign.report.text import FRAMES, LONGEST, MOST, STYLE, details, figure, from_folder, pairs, relative, render, shortened, table
 
 
 def shown(renderable, width=200):
@@ -137,21 +139,35 @@ def test_where_it_starts_was_found_among_the_modules():
     ]
 
 
-def test_paths_below_the_project_are_shown_from_there(tmp_path):
-    point = Point("fc", "Linear", f"{tmp_path}/net.py:3", "self.fc(x)")
-    other = Point("fc", "Linear", f"{tmp_path}x/net.py:3", "self.fc(x)")
+def test_paths_below_the_project_and_beside_it_are_shown_from_there(tmp_path):
+    root = tmp_path / "port"
+    point = Point("fc", "Linear", f"{root}/net.py:3", "self.fc(x)")
+    other = Point("fc", "Linear", f"{root}x/net.py:3", "self.fc(x)")
     where = Divergence(
-        point, other, last_agreeing=f"in  relu  {tmp_path}/net.py:2", notes=[f"by {tmp_path}/a.py:1, /else{tmp_path}/b.py:2"]
+        point, other, last_agreeing=f"in  relu  {root}/net.py:2", notes=[f"by {root}/a.py:1, /else{root}/b.py:2, /usr/c.py:3"]
     )
-    lines = [line for part in details(StageResult("forward", DIVERGED, divergence=where), tmp_path) for line in shown(part)]
+    lines = [line for part in details(StageResult("forward", DIVERGED, divergence=where), root) for line in shown(part)]
     assert lines[2:8] == [
         "    last that agrees: in  relu  net.py:2",
         "    reference: fc  Linear  net.py:3",
         "               self.fc(x)",
-        f"    candidate: fc  Linear  {tmp_path}x/net.py:3",
+        "    candidate: fc  Linear  ../portx/net.py:3",
         "               self.fc(x)",
-        f"    by a.py:1, /else{tmp_path}/b.py:2",
+        f"    by a.py:1, /else{root}/b.py:2, /usr/c.py:3",
     ]
+
+
+@pytest.mark.parametrize("root", [Path("/port"), Path("/"), None])
+def test_a_project_that_lies_in_no_folder_has_nothing_beside_it(root):
+    assert relative(Text("/usr/net.py:3"), root).plain == "/usr/net.py:3"
+    assert from_folder("/usr/net.py", root) == "/usr/net.py"
+
+
+def test_a_text_is_not_shortened_by_less_than_it_takes_to_say_so():
+    assert shortened("x" * 210, 200) == "x" * 210
+    told = shortened("x" * 400, 200)
+    assert "(200 characters left out: report.json has them)" in told
+    assert len(told) < 300
 
 
 def test_arguments_that_agree_are_left_out():

@@ -268,11 +268,11 @@ def accuracy(outputs, labels):
     return {"accuracy": float((outputs.argmax(1) == labels).mean())}
 
 
-def given_values(folder, rows=5):
+def given_values(folder, rows=5, first=0):
     random = np.random.RandomState(0)
     return {
         "inputs": save(folder / "inputs", "inputs", random.randn(rows, 3).astype("float32")),
-        "labels": save(folder / "labels", "labels", np.arange(rows) % 3),
+        "labels": save(folder / "labels", "labels", np.array([first, *(np.arange(1, rows) % 3)])),
     }
 
 
@@ -310,6 +310,18 @@ def test_a_metric_is_recorded_by_batch_and_on_all(do, tmp_path):
     parts = [float(array(capture, f"batch_{n}")) for n in (0, 1)]
     assert float(array(capture, "all")) == pytest.approx((3 * parts[0] + 2 * parts[1]) / 5)
     assert Metric.answer(capture) == MetricTaken(2)
+
+
+@pytest.mark.parametrize("left_out", [255, -100])
+def test_the_one_class_of_a_probe_is_none_that_is_left_out(do, tmp_path, left_out):
+    seen = []
+    given = given_values(tmp_path, first=left_out)
+    evaluation = do("evaluate", EVALUATE, given)
+    capture = do("probes", {"function": "metric"}, {"evaluation": evaluation}, metric=lambda o, t: seen.append((o, t)) or 0.0)
+    made = dict(zip(Probes.answer(capture).probes, seen))  # noqa: B905 - strict= is not in Python 3.8, where this runs too
+    (only,) = set(made["one_class"][1].tolist())
+    assert only != left_out
+    assert set(made["all_ignored"][1].tolist()) == {left_out}
 
 
 def test_probes_tie_scores_and_leave_one_class(do, tmp_path):

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from paralign.model import CheckResult
     from paralign.run.project import Project
 
+#: recordings of the reference that a preflight line names; a check of all stages takes some thirty
+REUSED = 6
+
 
 @dataclass
 class Mended:
@@ -154,7 +157,10 @@ def _checked(
         else:
             result = run_stages(context, names, progress, lambda: given_tensors(project, context, folder), None)
         if context.reference.reused:
-            reused = ", ".join(sorted(context.reference.reused))
+            names_reused = sorted(context.reference.reused)
+            reused = ", ".join(names_reused[:REUSED])
+            if len(names_reused) > REUSED:
+                reused += f" and {len(names_reused) - REUSED} more"
             result.preflight.append(f"reused from an earlier run of the reference: {reused} (--fresh runs it again)")
         if context.reference.unseen:
             why = ", ".join(sorted(context.reference.unseen))

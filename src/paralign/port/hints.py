@@ -14,6 +14,7 @@ from paralign.catalogue.lookup import entries_of, entry_of
 from paralign.model import DIVERGED, Finding, SourceLine, argument_differences
 from paralign.port.inventory import Row, Status
 from paralign.port.scanning import scan
+from paralign.stages.backward.own_step_causes import POINTERS
 
 if TYPE_CHECKING:
     from paralign.model import CheckResult, Divergence, Point
@@ -52,6 +53,7 @@ def add(result: CheckResult) -> None:
             found = hints(stage.divergence)
             _lead_to_calls(stage.divergence, found)
             stage.findings += [hint for hint in found if not (stage.name == FORWARD and _is_of_training(hint))]
+            stage.findings.sort(key=lambda finding: finding.rule in POINTERS)
 
 
 def hints(divergence: Divergence) -> list[Finding]:

@@ -136,6 +136,7 @@ CHINESE: dict[str, str] = {
     "the test is too weak": "检验强度不足",
     "define {functions}": "请定义 {functions}",
     "gone with the patch of {first}": "随 {first} 的补丁消失",
+    "the same cause as in {first}": "与 {first} 的原因相同",
     "proven together with the edit at {places}: with both the error goes from {before} to {after}":
         "与 {places} 处的修改一起已证实：两处都改后误差由 {before} 变为 {after}",
     "tried on what differs first: with this changed the error goes from {before} to {after}":

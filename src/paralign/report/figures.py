@@ -22,6 +22,7 @@ from paralign.errors import CaptureFormatError, one_line, shortened
 from paralign.model import DIVERGED
 from paralign.report.artifacts import arrays, replace
 from paralign.report.plots import curve
+from paralign.report.text import from_folder
 from paralign.stages.distributed.stage import RANKS
 from paralign.stages.offline import operation_table
 from paralign.worker.protocol import Ranked
@@ -87,7 +88,7 @@ def of(result: CheckResult, captures: Captures, folder: Path, root: Path) -> dic
         if any(drawn.values()):
             stages[stage.name] = drawn
     forward = captures.get("forward")
-    operations = {} if forward is None else _operations(folder, f"{root}/", forward[1].manifest.created)
+    operations = {} if forward is None else _operations(folder, root, forward[1].manifest.created)
     return {"operations": operations, "stages": stages}
 
 
@@ -138,18 +139,18 @@ def _is_table(rows: Any) -> bool:
     return all(isinstance(row, list) and len(row) == COLUMNS for row in rows)
 
 
-def _operations(folder: Path, prefix: str, since: str) -> dict[str, Any]:
+def _operations(folder: Path, root: Path, since: str) -> dict[str, Any]:
     table = operation_table.of_folder(folder, since)
     if table is None:
         return {}
     sides = {"reference": table.reference, "candidate": table.candidate}
-    return {side: [_row(row, prefix) for row in rows] for side, rows in sides.items()}
+    return {side: [_row(row, root) for row in rows] for side, rows in sides.items()}
 
 
-def _row(row: operation_table.Row, prefix: str) -> list[Any]:
+def _row(row: operation_table.Row, root: Path) -> list[Any]:
     shape = " x ".join(map(str, row.shape)) or "scalar"
     return [
-        *map(one_line, (row.module, row.kind, row.operation, row.source.removeprefix(prefix))),
+        *map(one_line, (row.module, row.kind, row.operation, from_folder(row.source, root))),
         shape,
         row.state,
         row.counterpart,

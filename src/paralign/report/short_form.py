@@ -40,6 +40,14 @@ FIRST = 4
 #: lines of what all rests on: guessed weights, weights that were not carried over, a side that is not deterministic, the other
 DOUBTS = 4
 
+#: causes of a whole training that are parts of it -> the stages that judge these parts, and name their lines
+LED_TO = {
+    "train/data": frozenset({"data"}),
+    "train/init": frozenset({"init"}),
+    "train/optimizer": frozenset({"optimizer", "backward"}),
+    "train/model": frozenset({"forward", "loss", "backward", "metric"}),
+}
+
 #: characters of a sentence: two lines of a terminal; of a remark, which may name two files with their folders
 SENTENCE, REMARK = 200, 300
 
@@ -109,20 +117,17 @@ def _blocks(result: CheckResult) -> Iterator[Block]:
 
     Faults of their own, what failed, what only follows, what was not judged.
     """
-    behind = {name: stage.name for stage in result.stages for finding in stage.findings for name in finding.gone}
     following: dict[str, list[StageResult]] = {}
     weak: dict[str, list[StageResult]] = {}
+    inherited = _inherited(result)
     failures: list[object] = []
     for stage in result.stages:
-        if stage.name in behind:
-            following.setdefault(say("gone with the patch of {first}", first=language.stage(behind[stage.name])), []).append(stage)
+        if stage.name in inherited:
+            following.setdefault(inherited[stage.name], []).append(stage)
         elif stage.failure is not None:
             if stage.failure not in failures:
                 yield Block(_failed(stage))
             failures.append(stage.failure)
-        elif stage.verdict == DIVERGED and stage.follows and not any(finding.proven for finding in stage.findings):
-            first = say(" and ").join(map(language.stage, stage.follows[:1]))
-            following.setdefault(say("may only follow from {stages}: look there first", stages=first), []).append(stage)
         elif stage.verdict == DIVERGED:
             yield Block(_diverged(stage))
         elif stage.verdict == UNDERPOWERED:
@@ -133,6 +138,35 @@ def _blocks(result: CheckResult) -> Iterator[Block]:
     if lacking:
         functions = ", ".join(dict.fromkeys(name for stage in lacking for name in stage.lacks))
         yield Block([_together(lacking, say("define {functions}", functions=functions))])
+
+
+def _inherited(result: CheckResult) -> dict[str, str]:
+    """Stages that say nothing of their own -> what is said of them.
+
+    Gone with a patch, following from an earlier stage, or of the cause that an earlier stage has told.
+    """
+    behind = {name: stage.name for stage in result.stages for finding in stage.findings for name in finding.gone}
+    found: dict[str, str] = {}
+    causes: dict[tuple[str, str], str] = {}
+    for stage in result.stages:
+        cause = _cause(stage)
+        if stage.name in behind:
+            found[stage.name] = say("gone with the patch of {first}", first=language.stage(behind[stage.name]))
+        elif stage.failure is not None or stage.verdict != DIVERGED:
+            continue
+        elif stage.follows and not _has_own_cause(stage):
+            first = say(" and ").join(map(language.stage, stage.follows[:1]))
+            found[stage.name] = say("may only follow from {stages}: look there first", stages=first)
+        elif cause is not None:
+            first = causes.setdefault((cause.rule, cause.cause), stage.name)
+            if first != stage.name:
+                found[stage.name] = say("the same cause as in {first}", first=language.stage(first))
+    return found
+
+
+def _has_own_cause(stage: StageResult) -> bool:
+    """Whether a cause was proven that no earlier stage judges better."""
+    return any(f.proven and not LED_TO.get(f.rule, frozenset()).intersection(stage.follows) for f in stage.findings)
 
 
 def _together(stages: list[StageResult], why: str) -> Text:
@@ -224,7 +258,11 @@ def _remark(stage: StageResult, found: Finding | None) -> str:
 
 
 def _first_remark(stage: StageResult) -> str:
-    """The first warning of a stage, else its first note; '' without any."""
+    """The first warning of a stage, else its first note where no line is known: it may say why; '' without any."""
+    fault = stage.divergence
+    points = [] if fault is None else [fault.reference, fault.candidate]
+    if any(point is not None and point.source is not None for point in points):
+        return next(iter(stage.warnings), "")
     return next(iter((*stage.warnings, *stage.notes)), "")
 
 
@@ -284,7 +322,13 @@ def _operation(point: Point | None) -> str:
 
 
 def _code(fault: Divergence, *, patched: bool) -> Iterator[Text]:
-    """Both lines of code; the candidate's is part of the patch where there is one."""
+    """Both lines of code; the candidate's is part of the patch where there is one.
+
+    Nothing where neither is known and both sides' points have one name.
+    """
+    points = fault.reference, fault.candidate
+    if all(point is not None and _is_placeless(point) for point in points) and len({p.name for p in points if p is not None}) == 1:
+        return
     for side, point in (("reference", fault.reference), ("candidate", fault.candidate)):
         if side == "candidate" and patched:
             continue
@@ -298,11 +342,16 @@ def _code(fault: Divergence, *, patched: bool) -> Iterator[Text]:
         yield line
 
 
+def _is_placeless(point: Point) -> bool:
+    """Whether a point is no place in a program: a batch, a sample, a value."""
+    return point.source is None and not point.op
+
+
 def _place(point: Point | None) -> tuple[str, str]:
     """Where a point lies, and its code."""
     if point is None:
         return say("no counterpart found"), ""
-    if point.source is None and not point.op:  # a batch, a sample, a value: no place in a program
+    if _is_placeless(point):
         return say("{name}, the line is not known", name=_operation(point)), ""
     return point.source or _operation(point), point.code or ""
 
@@ -341,7 +390,7 @@ def _further(stage: StageResult) -> str:
         parts.append(say("the same at {count} more places", count=fault.repeats))
     others = [each.candidate or each.reference for each in stage.divergences if each is not fault]
     if others:
-        places = [point.source or _operation(point) for point in others if point is not None]
+        places = list(dict.fromkeys(point.source or _operation(point) for point in others if point is not None))
         parts.append(say("other points, perhaps of the same fault: {lines}", lines=_first_of(places)))
     return " · ".join(parts)
 

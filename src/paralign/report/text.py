@@ -43,6 +43,9 @@ REMARKS = 6
 #: characters of a message, a note or a warning that are shown: about six lines of a terminal; report.json has the whole
 LONGEST = 600
 
+#: a middle that is not this many times as long as the words about it is not left out: leaving it out would save less than a line
+SLACK = 2
+
 
 def figure(value: float | None) -> str:
     """A number in three digits; a dash where there is none."""
@@ -54,23 +57,47 @@ def figure(value: float | None) -> str:
 def shortened(text: str, longest: int = LONGEST) -> str:
     """A text of others with its middle left out where it is long.
 
-    How it begins and how it ends tell most.
+    How it begins and how it ends tell most. What is hardly longer than what would be said of its middle stays whole.
     """
     left_out = len(text) - longest
     if left_out <= 0:
         return text
     told = say("({count} characters left out: report.json has them)", count=f"{left_out:,}")
+    if left_out <= SLACK * len(told):
+        return text
     return f"{text[: longest * 3 // 4]} … {told} … {text[-(longest // 4) :]}"
 
 
 def relative(text: Text, root: Path | None) -> Text:
-    """A text with the paths below a folder as they are from there."""
-    if root is None or not root.name:
-        return text
-    prefix = re.compile(r"(?<![\w./\\-])" + re.escape(f"{root}{os.sep}"))
-    while (found := prefix.search(text.plain)) is not None:
-        text = text[: found.start()] + text[found.end() :]
+    """A text with paths as they are from a folder: below it, or below the one that it lies in."""
+    for folder, begin in _seen_from(root):
+        prefix = re.compile(r"(?<![\w./\\-])" + re.escape(f"{folder}{os.sep}"))
+        while (found := prefix.search(text.plain)) is not None:
+            text = text[: found.start()] + Text(begin) + text[found.end() :]
     return text
+
+
+def from_folder(path: str, root: Path | None) -> str:
+    """A file's path as :func:`relative` shows it.
+
+    >>> from_folder("/work/paper/model.py", Path("/work/port")), from_folder("/usr/model.py", Path("/work/port"))
+    ('../paper/model.py', '/usr/model.py')
+    """
+    for folder, begin in _seen_from(root):
+        if path.startswith(f"{folder}{os.sep}"):
+            return begin + path[len(f"{folder}{os.sep}") :]
+    return path
+
+
+def _seen_from(root: Path | None) -> Iterator[tuple[Path, str]]:
+    """Folders whose files are shown from a project's, and how such paths begin.
+
+    The reference mostly lies beside the project; a whole path would leave no room on a line for its code.
+    """
+    if root is not None and root.name:
+        yield root, ""
+        if root.parent.name:
+            yield root.parent, f"..{os.sep}"
 
 
 def place(path: Path) -> str:

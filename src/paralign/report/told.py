@@ -9,13 +9,15 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from rich.text import Text
+
 from paralign.capture.bounds import Limit, near, open_regular
 from paralign.errors import CaptureFormatError, UsageError, one_line, shortened
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, SCHEMA, UNDERPOWERED, Coverage, Finding, SourceLine, TracedValue
 from paralign.report.fault_sentences import SENTENCES, difference, operation, steps, valued
 from paralign.report.findings import changed_lines, words
 from paralign.report.language import say, speaking
-from paralign.report.text import figure, looked_at, message
+from paralign.report.text import figure, from_folder, looked_at, message, relative
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -219,7 +221,7 @@ def told(report: Any, where: str = "report", root: Path | None = None, language:
         )
     try:
         with speaking(language):
-            stages = tuple(_stage(stage, f"{root}/" if root else "") for stage in report["stages"])
+            stages = tuple(_stage(stage, root) for stage in report["stages"])
             return Told(_verdict(report["verdict"]), _sentences(report, "preflight"), stages, _line(report.get("command", "")))
     except (KeyError, TypeError, ValueError, AttributeError) as fault:
         raise CaptureFormatError(f"the report is damaged: {fault!r}", where=where, hint="run the check again") from fault
@@ -231,8 +233,8 @@ def _verdict(value: Any) -> str:
     return str(value)
 
 
-def _stage(stage: dict[str, Any], prefix: str) -> StageTold:
-    faults = tuple(_fault(fault, prefix) for fault in _faults(stage))
+def _stage(stage: dict[str, Any], root: Path | None) -> StageTold:
+    faults = tuple(_fault(fault, root) for fault in _faults(stage))
     causes = tuple(_cause(finding) for finding in stage.get("findings", ()))
     pairs = tuple(_pair(pair) for pair in stage.get("pairs", ()))
     failure = stage.get("failure") or {}
@@ -284,17 +286,15 @@ def _faults(stage: dict[str, Any]) -> list[dict[str, Any]]:
     return listed
 
 
-def _fault(fault: dict[str, Any], prefix: str) -> Fault:
-    first, second = (_place(side, fault.get(side), prefix) for side in ("reference", "candidate"))
-    notes = _sentences(fault, "notes")
-    if prefix:
-        notes = tuple(note.replace(prefix, "") for note in notes)
+def _fault(fault: dict[str, Any], root: Path | None) -> Fault:
+    first, second = (_place(side, fault.get(side), root) for side in ("reference", "candidate"))
+    notes = tuple(relative(Text(note), root).plain for note in _sentences(fault, "notes"))
     kind, rule = (_line(fault.get(key, "")) for key in ("what", "rule"))
     relation = say(_line(str(fault.get("relation") or "")))
-    region = tuple(_line(text).removeprefix(prefix) for text in fault.get("region") or ())
+    region = tuple(from_folder(_line(text), root) for text in fault.get("region") or ())
     value = _value(fault.get("value"))
     if value is not None and value.source:
-        first = _from(value, first, prefix)
+        first = _from(value, first, root)
     return Fault(first, second, bool(fault.get("confirmed")), _evidence(fault), kind, rule, notes, relation, value, region)
 
 
@@ -311,23 +311,23 @@ def _plain(value: Any) -> Any:
     return number(value) if value in ("inf", "-inf", "nan") else value
 
 
-def _from(value: TracedValue, point: Place | None, prefix: str) -> Place:
+def _from(value: TracedValue, point: Place | None, root: Path | None) -> Place:
     """The reference's line that a value comes from, as the place of a fault."""
     line = SourceLine.of(str(value.source))
     known = point or Place("reference", "", "", 0, "", "", "")
     if line is None:
         return known
-    return replace(known, file=line.file, shown=line.file.removeprefix(prefix), line=line.line, code=value.code or "")
+    return replace(known, file=line.file, shown=from_folder(line.file, root), line=line.line, code=value.code or "")
 
 
-def _place(side: str, point: dict[str, Any] | None, prefix: str) -> Place | None:
+def _place(side: str, point: dict[str, Any] | None, root: Path | None) -> Place | None:
     if point is None:
         return None
     file = shown = ""
     at = 0
     line = SourceLine.of(str(point.get("source") or ""))
     if line is not None:
-        file, shown, at = _line(line.file), _line(line.file.removeprefix(prefix)), line.line
+        file, shown, at = _line(line.file), _line(from_folder(line.file, root)), line.line
     code, operation = _line(point.get("code") or ""), _line(point.get("op") or "")
     given = point.get("arguments")
     arguments = {_line(str(key)): value for key, value in given.items()} if isinstance(given, dict) else {}

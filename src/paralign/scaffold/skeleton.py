@@ -246,7 +246,38 @@ def _filled(signature: str, what: Use | Definition | None, found: Survey) -> str
     if what.literal:
         check = _ASKED.get(what.name, _BOTH).check
         return head + (f"    # CHECK: {check}\n" if check else "") + f"    return {text}\n"
+    own = _own_function(what)
+    if own:
+        return f"{head}{_import(what.place.path, own.partition('(')[0])}    return {own}\n"
     return f'{head}    # {_comment(what.text)}\n    raise NotImplementedError("CHECK: write the call of {what.place} with its values")\n'
+
+
+#: what functions that make an optimizer or a schedule, or compute a loss, call what a side's function is given
+_GIVEN_AS = {
+    Kind.OPTIMIZER: (
+        {
+            **dict.fromkeys(("model", "net", "network"), "model"),
+            **dict.fromkeys(("params", "parameters"), "model.parameters()"),
+        },
+    ),
+    Kind.SCHEDULER: (dict.fromkeys(("optimizer", "optim", "opt"), "optimizer"),),
+    Kind.LOSS: (
+        dict.fromkeys(
+            ("outputs", "output", "logits", "preds", "pred", "predictions", "prediction", "scores", "y_pred", "y_hat"), "outputs"
+        ),
+        dict.fromkeys(("labels", "label", "targets", "target", "y", "y_true", "gt", "masks", "mask"), "labels"),
+    ),
+}
+
+
+def _own_function(use: Use) -> str:
+    """The call of the repository's function around a use, where it takes what the side's function is given; '' else."""
+    if use.within is None or use.kind not in _GIVEN_AS:
+        return ""
+    named, known = use.within.required, _GIVEN_AS[use.kind]
+    if len(named) != len(known) or any(name not in names for name, names in zip(named, known, strict=True)):
+        return ""
+    return f"{use.within.name}({', '.join(names[name] for name, names in zip(named, known, strict=True))})"
 
 
 def _own_loss(signature: str, what: Definition) -> str:
@@ -293,6 +324,13 @@ def _candidate(found: Survey, chosen: Chosen) -> str:
         ("build_scheduler(optimizer)", chosen.scheduler),
     ):
         if what is not None:
+            own = _own_function(what) if isinstance(what, Use) and not what.literal else ""
+            if own:
+                imported = _import(what.place.path, own.partition("(")[0]).strip()
+                parts.append(
+                    f"# def {signature}:\n#     {imported}\n#     return {own}  # as {what.place.path.as_posix()} of the reference\n"
+                )
+                continue
             text = what.text if isinstance(what, Use) else what.name
             place = names[what] or "no class of Paddle's: see `paralign explain`"
             parts.append(f"# def {signature}:\n#     {place}(…)  # {what.place}: {_comment(text)}\n")

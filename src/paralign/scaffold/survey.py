@@ -61,11 +61,18 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Method:
-    """A method of a class, or a function."""
+    """A method of a class, or a function, with its last line; ``gives`` says whether it returns something."""
 
     name: str
     parameters: tuple[Parameter, ...]
     line: int
+    end: int = 0
+    gives: bool = False
+
+    @property
+    def required(self) -> list[str]:
+        """Parameters without a default; such as ``*args`` are none."""
+        return [p.name for p in self.parameters if p.is_needed]
 
 
 @dataclass(frozen=True)
@@ -108,6 +115,7 @@ class Use:
         place: where it stands.
         text: the call with the command line's defaults in place.
         literal: whether its arguments are literals, so that it can stand anywhere.
+        within: the function that makes the call and gives something back; None where there is none, or its file cannot just be imported.
     """
 
     kind: Kind
@@ -115,13 +123,15 @@ class Use:
     place: Place
     text: str
     literal: bool
+    within: Method | None = None
 
 
 @dataclass
 class File:
     """A file that was read.
 
-    ``functions`` are those at its top level, ``factories`` those that put a whole model together.
+    ``functions`` are those at its top level, ``factories`` those that put a whole model together. ``runs`` says that importing it does
+    something: it calls, loops or reads the command line outside of functions.
     """
 
     path: Path
@@ -130,6 +140,7 @@ class File:
     factories: list[Definition] = field(default_factory=list)
     called: set[str] = field(default_factory=set)
     calls: list[tuple[ast.Call, str]] = field(default_factory=list)
+    runs: bool = False
 
 
 @dataclass
@@ -236,7 +247,7 @@ def _sources(root: Path) -> Iterator[Path]:
 
 def _file(path: Path, tree: ast.Module) -> File:
     aliases = _aliases(tree)
-    found = File(path)
+    found = File(path, runs=any(map(_does_something, tree.body)))
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             found.functions.append(_method(node))
@@ -252,6 +263,15 @@ def _file(path: Path, tree: ast.Module) -> File:
                 found.calls.append((each, name))
                 found.called.add(name.rpartition(".")[2])
     return found
+
+
+def _does_something(statement: ast.stmt) -> bool:
+    """Whether a statement of a module does more than define: a call, a loop, reading the command line."""
+    if isinstance(statement, (ast.For, ast.While, ast.With)) or (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)):
+        return True
+    if not isinstance(statement, ast.Assign):
+        return False
+    return any(isinstance(each, ast.Attribute) and each.attr.startswith("parse_") for each in ast.walk(statement.value))
 
 
 def _factory(path: Path, node: ast.FunctionDef | ast.AsyncFunctionDef, aliases: dict[str, str]) -> list[Definition]:
@@ -300,7 +320,8 @@ def _method(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Method:
         found.append(Parameter(each.arg, None if default is None else ast.unparse(default)))
     if arguments.kwarg:
         found.append(Parameter(f"**{arguments.kwarg.arg}"))
-    return Method(node.name, tuple(found), node.lineno)
+    gives = any(isinstance(each, ast.Return) and each.value is not None for each in ast.walk(node))
+    return Method(node.name, tuple(found), node.lineno, node.end_lineno or node.lineno, gives)
 
 
 # -- kinds ---------------------------------------------------------------------------------------------------------------------
@@ -399,7 +420,9 @@ def _use(file: File, call: ast.Call, name: str, defaults: dict[str, ast.expr]) -
     literal = not unpacks(own_call) and all(is_literal(each) for each in own)
     if kind is Kind.OPTIMIZER:
         literal = literal and _is_whole(own_call)
-    yield Use(kind, name, Place(file.path, call.lineno), ast.unparse(own_call), literal)
+    around = (each for each in file.functions if each.gives and each.line <= call.lineno <= each.end)
+    within = None if file.runs else next(around, None)
+    yield Use(kind, name, Place(file.path, call.lineno), ast.unparse(own_call), literal, within)
 
 
 def unpacks(call: ast.Call) -> bool:

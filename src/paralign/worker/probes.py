@@ -164,8 +164,12 @@ def labelled(given: Given, act: Callable[[Any], Any]) -> Tuple[Arrays, Arrays]:
 
 
 def _one_class(given: Given) -> Any:
-    """Labels all equal to the first: every other class is empty."""
-    return NO_CLASSES if given.target is None else [labelled(given, lambda a: np.full_like(a, a.flat[0]))]
+    """Labels all equal to the first that is not left out: every other class is empty."""
+    if given.target is None:
+        return NO_CLASSES
+    left_out = left_out_by_labels(given)
+    counted = given.numbers if left_out is None else given.numbers[given.numbers != left_out]
+    return [labelled(given, lambda a: np.full_like(a, counted.flat[0]))] if counted.size else NO_CLASSES
 
 
 def _absent_class(given: Given) -> Any:

@@ -174,7 +174,7 @@ def finding(
     rule = f"update/{term}"
     if inherent(difference, abouts, terms):
         rule, cause = "update/inherent", f"inherent: {cause}"
-    return Finding(rule, cause, _fix(difference, abouts, terms, _shift(*rates)), proven, difference.before, difference.after)
+    return Finding(rule, cause, _fix(difference, abouts, terms, rates), proven, difference.before, difference.after)
 
 
 def _rates(difference: Difference, followed: Rates | None) -> Rates:
@@ -231,6 +231,21 @@ def _shift(first: tuple[float, ...], second: tuple[float, ...]) -> int:
     return -1 if alike(first, second[1:]) else 0
 
 
+def _stands_still(first: tuple[float, ...], second: tuple[float, ...]) -> bool:
+    """Whether the reference's rate changes and the candidate's never does."""
+    if len(first) <= 2 or not first[0]:  # noqa: PLR2004 - as above
+        return False
+    moved, still = (max(rates) - min(rates) > STORED * max(map(abs, rates)) for rates in (first, second))
+    return moved and not still
+
+
+#: framework -> what to change where the candidate's rate never changes and the reference's does
+_UNSCHEDULED = {
+    "paddle": "give the schedule to the optimizer (learning_rate=schedule) and step it: one that is built beside it moves no rate",
+    "": "build the schedule on this optimizer and step it as in the reference: its rate never changes",
+}
+
+
 def _unmoved(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[str, Any]], traces: Mapping[str, Trace]) -> str:
     side = 1 if difference.reference[0] else 0
     who = ("reference", "candidate")[side]
@@ -240,12 +255,12 @@ def _unmoved(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[st
     return f"{what}: not updated in the {who}" + (", whose optimizer was not given them" if absent else "")
 
 
-def _fix(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[str, Any]], terms: Terms, shift: int) -> str:
+def _fix(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[str, Any]], terms: Terms, rates: Rates) -> str:
     """What to change in the candidate."""
     term, wanted, about = difference.terms[0], difference.reference, abouts[1]
     if inherent(difference, abouts, terms) or (term == "place" and not about["own"]):
         return f"no setting of {about['class']} changes this: write the update by hand where it matters"
-    special = _special(difference, abouts, terms, shift)
+    special = _special(difference, abouts, terms, rates)
     if special:
         return special
     word = next((w for w in WORDS.get(term, ()) if w in about["settings"] or any(w in g for g in about["groups"])), None)
@@ -261,11 +276,18 @@ _CLIPPED_ELSEWHERE = (
     "give both sides train_step(model, optimizer, batch): what it comes to is judged then"
 )
 
+#: the same where Paddle's optimizer clips and has several parameter groups: a loop that clips all of them together is another rule
+_CLIPPED_BY_GROUP = (
+    "clip alike: Paddle's optimizers clip each parameter group by its own norm, clip_grad_norm_ in a PyTorch loop all parameters by "
+    "one norm. Leave grad_clip out and call paddle.nn.utils.clip_grad_norm_ before step(), with train_step(model, optimizer, batch) "
+    "on both sides, which the stage backward judges"
+)
 
-def _special(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[str, Any]], terms: Terms, shift: int) -> str:
+
+def _special(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[str, Any]], terms: Terms, rates: Rates) -> str:
     """What to change where it is more than the value of a setting; '' where it is not."""
     term, wanted, given, about = difference.terms[0], difference.reference, difference.candidate, abouts[1]
-    paddle = framework(about) == "paddle"
+    paddle, shift = framework(about) == "paddle", _shift(*rates)
     own_rates = any(own.get("rate", 1.0) != 1.0 for own in about["parameters"].values())
     hand = f"weight decay as in the reference: {told('decay', wanted, terms)}" if term == "decay" else ""
     cases = (
@@ -273,10 +295,12 @@ def _special(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[st
         (term == "moves", "leave these parameters out of the optimizer"),
         (term == "clip" and (wanted[0], given[0]) == ("global", "group"),
          "clip all gradients together before the update: Paddle's optimizers clip each parameter group by itself"),
+        (term == "clip" and not wanted[0] and given[0] == "group" and paddle and len(about["groups"]) > 1, _CLIPPED_BY_GROUP),
         (term == "clip" and bool(wanted[0]) != bool(given[0]), _CLIPPED_ELSEWHERE),
         (term == "clip", f"clip as the reference does: {told(term, wanted, terms)}" if term == "clip" else ""),
         (term == "whole", "look for a clipping of the update where the reference clips the gradient, or for a second schedule"),
         (shift != 0, SHIFTED[shift][1] if shift else ""),
+        (term == "rates" and _stands_still(*rates), _UNSCHEDULED["paddle" if paddle else ""]),
         (term == "rates" and own_rates, "a rate in ParamAttr or in a parameter group is a factor in Paddle: set the ratio that is wanted"),
         (term == "first" and not given[0] and about["class"] == "SGD" and paddle,
          "paddle.optimizer.Momentum: Paddle's SGD has no momentum"),

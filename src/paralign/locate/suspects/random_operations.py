@@ -138,7 +138,12 @@ NAMED = 3
 def findings(pairs: Sequence[tuple[Said | None, Said | None]]) -> list[Finding]:
     """What differs in whether and how probably operations are random."""
     groups: dict[tuple[str, ...], list[tuple[Said, Finding]]] = {}
-    for one, other in pairs:
+    reshaped, rest = _reshaped(pairs)
+    for due, own in reshaped:
+        cause = f"{_at(own)} draws a mask of shape {tuple(own.shape)}, the reference one of shape {tuple(due.shape)} ({_at(due)})"
+        found = Finding("shape of a mask", cause, "drop what the reference drops: whole channels (Dropout2D, Dropout3D) or single elements")
+        groups.setdefault(("shape", due.op, own.op), []).append((own, found))
+    for one, other in rest:
         if one is not None and other is not None:
             if _differ(one, other):
                 cause = f"{_at(other)} drops {other.p:.6g} of its input, the reference {one.p:.6g} ({_at(one)})"
@@ -153,6 +158,23 @@ def findings(pairs: Sequence[tuple[Said | None, Said | None]]) -> list[Finding]:
             found = Finding("random operation", cause, "add it, or see whether the layer is in train mode")
             groups.setdefault(("missing", one.op), []).append((one, found))
     return [_with_others(group) for group in groups.values()]
+
+
+def _reshaped(
+    pairs: Sequence[tuple[Said | None, Said | None]],
+) -> tuple[list[tuple[Said, Said]], list[tuple[Said | None, Said | None]]]:
+    """Masks of one module that drop the same share and differ in shape, and all other pairs."""
+    alone = [other for one, other in pairs if one is None and other is not None]
+    found: list[tuple[Said, Said]] = []
+    for one, other in pairs:
+        if one is None or other is not None or one.family != MASK or not one.module:
+            continue
+        same = [each for each in alone if each.family == MASK and each.module == one.module and not _differ(one, each)]
+        if same:
+            alone.remove(same[0])
+            found.append((one, same[0]))
+    taken = {id(said) for pair in found for said in pair}
+    return found, [pair for pair in pairs if not any(id(said) in taken for said in pair)]
 
 
 def _with_others(group: list[tuple[Said, Finding]]) -> Finding:

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from paralign.stages.backward.own_step_records import Steps
     from paralign.stages.common.judging import Method
 
+#: rules of causes that name another stage to look at: what is known of a line says more
+POINTERS = frozenset({"own_step/buffers", "own_step/gradients", "own_step/update"})
+
 
 def explain(part: StageResult, steps: Steps, method: Method) -> None:
     """What the steps differ in: the number of updates, or the gradients that reach them.
@@ -103,6 +106,11 @@ def _explain_later(part: StageResult, steps: Steps, runs: tuple[str, str], wrong
         )
         part.divergence = divergence_at(steps, wrong, "clear_grad", "zero_grad", ".step(")
         return
+    if all(_is_buffer(pair) for pair in part.wrong):
+        cause = "the training step makes the same of every parameter; what layers keep (running statistics) differs"
+        part.findings.append(Finding("own_step/buffers", cause, "look at the layers that keep it, such as BatchNorm's momentum"))
+        part.divergence = divergence_at(steps, wrong)
+        return
     part.findings.append(
         Finding(
             "own_step/update",
@@ -111,6 +119,11 @@ def _explain_later(part: StageResult, steps: Steps, runs: tuple[str, str], wrong
         )
     )
     part.divergence = divergence_at(steps, wrong, optimizer=True)
+
+
+def _is_buffer(pair: Pair) -> bool:
+    """Whether a pair is what a layer keeps beside its parameters."""
+    return pair.reference is not None and pair.reference.role == "buffer"
 
 
 def _ratio_of(ones: list[Any], others: list[Any]) -> float:

@@ -60,6 +60,11 @@ FIXES = {
 
 #: of the part ``model``, where outputs of the reference's network tell the two apart
 NETWORK = "look at the network in train mode and at what it draws (paralign check forward backward)"
+EVALUATED = "look at the evaluation: eval mode, the metric and how it is averaged, its batches (paralign check metric data)"
+KEPT = (
+    "look at what moves statistics beside the steps: an evaluation in train mode (a forgotten model.eval()), further passes, "
+    "the momentum of BatchNorm (paralign check backward)"
+)
 LOSS = "look at the loss and at what it is given beside the outputs: labels, weights, smoothing, reduction (paralign check loss)"
 
 
@@ -111,14 +116,14 @@ def explain(context: Context, result: StageResult, exact: Exact | None, judged: 
         if exact is not None and step is not None:
             swaps = [_at_start(context, exact)] if step == 0 else _forced(context, exact, step)
         elif statistics:
-            swaps = [Swap("model", 1.0, None, ["losses agree step by step, what the network keeps (statistics of layers) does not"])]
+            swaps = [Swap("model", 1.0, None, ["losses agree step by step, what the network keeps (statistics of layers) does not"], KEPT)]
         else:
             swaps = _groups(context, result, judged)
             if wrong and step is None and not any(swap.shown for swap in swaps):
                 told = (
                     "parameters and statistics agree step by step, evaluations do not: eval mode, the metric, or the data of the evaluation"
                 )
-                swaps = [Swap("model", 1.0, None, [told])]
+                swaps = [Swap("model", 1.0, None, [told], EVALUATED)]
     except WorkerFailed as failed:
         result.notes.append(f"cross experiments ended: the {failed.side} failed with {failed.type}: {failed.message}")
         return []
