@@ -258,7 +258,10 @@ def _remark(stage: StageResult, found: Finding | None) -> str:
 
 
 def _first_remark(stage: StageResult) -> str:
-    """The first warning of a stage, else its first note where no line is known: it may say why; '' without any."""
+    """The first warning of a stage; where no line is known, else its first note.
+
+    That may say why. '' without any.
+    """
     fault = stage.divergence
     points = [] if fault is None else [fault.reference, fault.candidate]
     if any(point is not None and point.source is not None for point in points):

@@ -271,7 +271,10 @@ _GIVEN_AS = {
 
 
 def _own_function(use: Use) -> str:
-    """The call of the repository's function around a use, where it takes what the side's function is given; '' else."""
+    """The call of the repository's function around a use; '' where there is none.
+
+    Nor where it takes other things than the side's function is given.
+    """
     if use.within is None or use.kind not in _GIVEN_AS:
         return ""
     named, known = use.within.required, _GIVEN_AS[use.kind]

@@ -61,7 +61,10 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Method:
-    """A method of a class, or a function, with its last line; ``gives`` says whether it returns something."""
+    """A method of a class, or a function, with its last line.
+
+    ``gives`` says whether it returns something.
+    """
 
     name: str
     parameters: tuple[Parameter, ...]
@@ -266,7 +269,10 @@ def _file(path: Path, tree: ast.Module) -> File:
 
 
 def _does_something(statement: ast.stmt) -> bool:
-    """Whether a statement of a module does more than define: a call, a loop, reading the command line."""
+    """Whether a statement of a module does more than define.
+
+    A call, a loop, reading the command line.
+    """
     if isinstance(statement, (ast.For, ast.While, ast.With)) or (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)):
         return True
     if not isinstance(statement, ast.Assign):

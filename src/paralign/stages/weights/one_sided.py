@@ -21,7 +21,7 @@ SHOWN = 2
 
 
 def findings(plan: Plan, framework: str | None) -> list[Finding]:
-    """Say of tensors without a counterpart which layers lack them, where the layers themselves correspond.
+    """Say which layers lack tensors, where the layers themselves correspond.
 
     Args:
         plan: where tensors go; those of layers that correspond show which they are.
@@ -61,7 +61,7 @@ def _fix(extra: bool, leaf: str, kind: str, framework: str | None) -> str:
 
 
 def _layers(move: Move) -> tuple[str, str] | None:
-    """The candidate's and the reference's layer of a tensor that went whole to its counterpart."""
+    """The candidate's and the reference's layer of a tensor that went whole."""
     if move.reference is None or move.candidate is None or not move.whole:
         return None
     return _owner(move.candidate), _owner(move.reference)
