@@ -31,6 +31,7 @@ def plan(lost, kinds=("Conv2d", "Conv2D"), extra=True, layers=("stem.0", "stem.1
         (("Conv2D", "Conv2d"), "torch", True, "Conv2d has a bias in the candidate, Conv2D has none in the reference", "build Conv2d with bias=False"),
         (("GroupNorm", "GroupNorm"), "torch", True, "GroupNorm has a bias in the candidate, GroupNorm has none in the reference", "build GroupNorm with affine=False"),
         (("LayerNorm", "LayerNorm"), "torch", False, "LayerNorm has a bias in the reference, LayerNorm has none in the candidate", "build LayerNorm without elementwise_affine=False"),
+        (("Dense", "Dense"), "mine", True, "Dense has a bias in the candidate, Dense has none in the reference", "build Dense without a bias"),
     ],
 )  # fmt: skip
 def test_the_argument_of_the_candidates_framework_is_named(kinds, framework, extra, cause, fix):

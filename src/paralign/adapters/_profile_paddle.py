@@ -49,4 +49,5 @@ PROFILE = Profile(
     deterministic="FLAGS_cudnn_deterministic = 1 in the side's `env`",
     not_tuned="FLAGS_cudnn_exhaustive_search = 0 in the side's `env`",
     equivalents=_EQUIVALENTS,
+    switches=(("", "{leaf}_attr"),),
 )

@@ -12,5 +12,6 @@ PROFILE = Profile(
     distributions={"cpu": "torch", "gpu": "torch"},
     gpu_build="install the CUDA build: https://pytorch.org/get-started/locally",
     deterministic="torch.backends.cudnn.deterministic = True in the side's module",
+    switches=(("layernorm", "elementwise_affine"), ("rmsnorm", "elementwise_affine"), ("norm", "affine"), ("", "{leaf}")),
     not_tuned="torch.backends.cudnn.benchmark = False in the side's module",
 )

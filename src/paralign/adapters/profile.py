@@ -49,6 +49,8 @@ class Profile:
         deterministic: how its deterministic kernels are chosen.
         not_tuned: how its search for the fastest kernels is ended.
         equivalents: operations of PyTorch that it spells otherwise.
+        switches: (what the name of a layer holds in lower case, the argument that leaves out its weight or bias), the first that fits counts;
+            ``{leaf}`` stands for the leaf.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Profile:
     deterministic: str = "choose deterministic kernels"
     not_tuned: str = "switch the search off"
     equivalents: Tuple[Equivalent, ...] = ()
+    switches: Tuple[Tuple[str, str], ...] = ()
 
     def equivalent(self, operation: str) -> Optional[str]:
         """What an operation of PyTorch (``aten.gather.default``) is here, where that is known."""
@@ -71,6 +74,12 @@ class Profile:
             if name in each.operations:
                 return each.said
         return None
+
+    def switch(self, layer: str, leaf: str) -> Optional[str]:
+        """The argument that leaves a weight or bias of a layer out, where it is known."""
+        found = (argument for word, argument in self.switches if word in layer.lower())
+        argument = next(found, None)
+        return None if argument is None else argument.format(leaf=leaf)
 
 
 @lru_cache(maxsize=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from paralign.adapters.profile import profile_of
 from paralign.model import Finding
 
 if TYPE_CHECKING:
@@ -13,14 +14,11 @@ if TYPE_CHECKING:
 #: leaves that layers of both frameworks can be built without
 LEAVES = ("weight", "bias")
 
-#: layers whose weight and bias PyTorch switches off together, by a word in their names -> the argument
-_TOGETHER = {"layernorm": "elementwise_affine", "rmsnorm": "elementwise_affine", "norm": "affine"}
-
 #: layers that are named; the others are counted
 SHOWN = 2
 
 
-def findings(plan: Plan, framework: str | None) -> list[Finding]:
+def findings(plan: Plan, framework: str) -> list[Finding]:
     """Say which layers lack tensors, where the layers themselves correspond.
 
     Args:
@@ -42,7 +40,7 @@ def findings(plan: Plan, framework: str | None) -> list[Finding]:
     return [_finding(*key, owners, framework) for key, owners in found.items()]
 
 
-def _finding(extra: bool, leaf: str, ours: str, theirs: str, owners: list[str], framework: str | None) -> Finding:
+def _finding(extra: bool, leaf: str, ours: str, theirs: str, owners: list[str], framework: str) -> Finding:
     named = ", ".join(owners[:SHOWN]) + (f" and {len(owners) - SHOWN} more" if len(owners) > SHOWN else "")
     if extra:
         cause = f"{named}: {theirs} has a {leaf} in the candidate, {ours} has none in the reference"
@@ -51,13 +49,11 @@ def _finding(extra: bool, leaf: str, ours: str, theirs: str, owners: list[str], 
     return Finding("weights/one-sided", cause, _fix(extra, leaf, theirs, framework))
 
 
-def _fix(extra: bool, leaf: str, kind: str, framework: str | None) -> str:
-    argument = f"{leaf}_attr"
-    if framework != "paddle":
-        argument = next((name for word, name in _TOGETHER.items() if word in kind.lower()), leaf)
-    if extra:
-        return f"build {kind} with {argument}=False"
-    return f"build {kind} without {argument}=False"
+def _fix(extra: bool, leaf: str, kind: str, framework: str) -> str:
+    argument = profile_of(framework).switch(kind, leaf)
+    if argument is None:
+        return f"build {kind} {'without' if extra else 'with'} a {leaf}"
+    return f"build {kind} {'with' if extra else 'without'} {argument}=False"
 
 
 def _layers(move: Move) -> tuple[str, str] | None:
