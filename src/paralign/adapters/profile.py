@@ -49,7 +49,7 @@ class Profile:
         deterministic: how its deterministic kernels are chosen.
         not_tuned: how its search for the fastest kernels is ended.
         equivalents: operations of PyTorch that it spells otherwise.
-        switches: (what the name of a layer holds in lower case, the argument that leaves out its weight or bias), the first that fits counts;
+        switches: (what the name of a layer holds in lower case, the argument that leaves its weight or bias out): the first that fits;
             ``{leaf}`` stands for the leaf.
     """
 
