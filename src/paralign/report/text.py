@@ -80,7 +80,7 @@ def relative(text: Text, root: Path | None) -> Text:
 def from_folder(path: str, root: Path | None) -> str:
     """A file's path as :func:`relative` shows it.
 
-    >>> from_folder("/data/paper/model.py", Path("/data/port")), from_folder("/usr/model.py", Path("/work/port"))
+    >>> from_folder("/data/paper/model.py", Path("/data/port")), from_folder("/usr/model.py", Path("/data/port"))
     ('../paper/model.py', '/usr/model.py')
     """
     for folder, begin in _seen_from(root):
