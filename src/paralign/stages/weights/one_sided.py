@@ -52,8 +52,8 @@ def _finding(extra: bool, leaf: str, ours: str, theirs: str, owners: list[str], 
 def _fix(extra: bool, leaf: str, kind: str, framework: str) -> str:
     argument = profile_of(framework).switch(kind, leaf)
     if argument is None:
-        return f"build {kind} {'without' if extra else 'with'} a {leaf}"
-    return f"build {kind} {'with' if extra else 'without'} {argument}=False"
+        return f"build {kind} without a {leaf}" if extra else f"build {kind} with a {leaf}"
+    return f"build {kind} with {argument}=False" if extra else f"build {kind} without {argument}=False"
 
 
 def _layers(move: Move) -> tuple[str, str] | None:
