@@ -66,6 +66,7 @@ class Process:
         timeout: seconds that one job may take.
         ignore: folders whose files are not among those that the side depends on.
         lock: the file of the output folder's lock, which the process holds as long as it lives; None without one.
+        own: the folder whose code is watched, ``sources``: the one whose code is imported from its sources alone; '' for none.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Process:
         ignore: list[str],
         lock: Path | None = None,
         own: str = "",
+        sources: str = "",
     ) -> None:
         self.side, self.timeout, folder = side, timeout, folder.resolve()
         self.log = folder / f"{side}.log"
@@ -100,6 +102,7 @@ class Process:
                         ignore=ignore,
                         lock=None if lock is None else str(lock),
                         own=own,
+                        sources=sources,
                         unit=settings.unit,
                         blocks=settings.blocks,
                         checkpoint="" if settings.checkpoint is None else str(settings.checkpoint),
@@ -132,6 +135,11 @@ class Process:
                     where=settings.python,
                     hint=f"correct `python` in [{self.side}]",
                 ) from error
+
+    @property
+    def pid(self) -> int:
+        """The system's number of the process."""
+        return self._process.pid
 
     @property
     def alive(self) -> bool:

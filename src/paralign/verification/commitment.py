@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from paralign.capture import Capture, CaptureWriter, clear
 from paralign.errors import WorkerFailed
 from paralign.model import Manifest
+from paralign.run.process import Process
 from paralign.run.recorder import Recorder
+from paralign.verification.mapped import code_of
 from paralign.worker.protocol import Backward, Forward, Loss, Operations
 
 if TYPE_CHECKING:
@@ -60,11 +62,13 @@ class Committed(Recorder):
     That process sees nothing of what the reference says.
 
     ``handed`` are the captures that its tasks were given; ``captures`` all that it made.
+    ``code`` are the files of compiled code that its processes had loaded when they had answered.
     """
 
     turn: Turn = field(default_factory=Turn)
     handed: set[str] = field(default_factory=set)
     captures: list[Capture] = field(default_factory=list)
+    code: set[str] = field(default_factory=set)
 
     def record(
         self,
@@ -83,6 +87,8 @@ class Committed(Recorder):
         try:
             capture = super().record(name, order, values, prelude=prelude)
             self.captures.append(capture)
+            if isinstance(self._worker, Process):
+                self.code |= code_of(self._worker.pid)
             return capture
         finally:
             if answering:

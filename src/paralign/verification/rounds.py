@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 import tempfile
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -32,11 +33,14 @@ from paralign.stages.forward import moved_weights
 from paralign.verification import randomness, tampering
 from paralign.verification.certificate import Certificate, Judgement, Round
 from paralign.verification.commitment import Committed, Turn, Waiting
+from paralign.verification.outside import Outside
+from paralign.worker.deeds import FRAMEWORKS
 from paralign.worker.protocol import Describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from paralign.capture import Capture
     from paralign.run.project import Project
     from paralign.verification.tampering import Tampering
 
@@ -48,9 +52,6 @@ ROUNDS = 3
 
 #: sets of inputs that the forward pass of a round is judged on, one after the other in one process
 DRAWS = 8
-
-#: what a port of one framework must not import of the others
-FRAMEWORKS = frozenset({"torch", "paddle", "jax", "tensorflow", "onnxruntime"})
 
 #: seeds lie below this
 _SEEDS = 2**31
@@ -111,15 +112,19 @@ def verify(
     case = _case(port, specification)
     case.kinds, case.sizes = kinds(draws - 1), sizes
     guarded = [case.specification, case.package]
-    before = tampering.fingerprints(guarded)
-    seen = []
+    before, own = tampering.fingerprints(guarded), tampering.fingerprints([case.port])
+    began = time.time()
+    seen, beside = [], Outside()
     for number in range(rounds):
         progress(f"round {number + 1} of {rounds}")
-        seen.append(_round(case, sizes[number % len(sizes)] if sizes else None, moved=bool(number % 2)))
+        size = sizes[number % len(sizes)] if sizes else None
+        seen.append(_round(case, lambda captures, handed: beside.add(captures, handed, began, own), size, moved=bool(number % 2)))
         if seen[-1].tampering:
             break
-    found = list(dict.fromkeys([t for one in seen for t in one.tampering] + tampering.changed(before, tampering.fingerprints(guarded))))
-    return _certificate(case, seen, found, before, sizes)
+    found = [t for one in seen for t in one.tampering] + tampering.changed(before, tampering.fingerprints(guarded))
+    after = tampering.fingerprints([case.port])
+    found += [t for one in seen for t in tampering.rewritten(own, _of_port(case, one.files), after)]
+    return _certificate(case, seen, list(dict.fromkeys(found)), before, sizes, beside)
 
 
 def _case(port: Path, specification: Path) -> _Case:
@@ -182,9 +187,10 @@ def _modules(root: Path) -> set[str]:
     return {path.stem for path in root.iterdir() if path.suffix == ".py" or (path.is_dir() and any(path.glob("*.py")))}
 
 
-def _round(case: _Case, size: int | None, *, moved: bool) -> _Seen:
+def _round(case: _Case, done: Callable[[list[Capture], set[str]], None], size: int | None, *, moved: bool) -> _Seen:
     """One set of weights, and drawn inputs for each stage; fresh processes and folders.
 
+    ``done`` takes the port's captures, and the folders of those that it was handed, while they are there.
     Where ``moved``, parameters that are constant as constructed (a normalisation's) are moved by noise: a port may leave them out.
     """
     with ExitStack() as stack:
@@ -192,7 +198,10 @@ def _round(case: _Case, size: int | None, *, moved: bool) -> _Seen:
         context, candidate = _context(case, own, other, stack)
         results = list(_stages(case, (context, candidate.turn), own, size, moved=moved))
         folders = [case.specification, case.project.reference.root, own]
-        seen = tampering.of_captures(candidate.captures, folders, candidate.handed, case.forbidden)
+        frameworks = FRAMEWORKS - case.forbidden
+        seen = tampering.of_captures(candidate.captures, folders, candidate.handed, case.forbidden, frameworks)
+        seen += tampering.of_code(candidate.code, case.port, frameworks)
+        done(candidate.captures, candidate.handed)
         files = {file: known for capture in candidate.captures for file, known in capture.manifest.files.items()}
         versions = {side: about.versions for side, about in context.about.items()}
     return _Seen(results, seen, files, versions)
@@ -207,7 +216,17 @@ def _context(case: _Case, own: Path, other: Path, stack: ExitStack) -> tuple[Con
         side = project.reference if name == "reference" else project.candidate
         (folder / "workers").mkdir(exist_ok=True)
         watched = str(case.port) if name == "candidate" else ""
-        return Process(name, side, folder / "workers", cwd, seed=seed, timeout=project.timeout, ignore=[str(folder)], own=watched)
+        return Process(
+            name,
+            side,
+            folder / "workers",
+            cwd,
+            seed=seed,
+            timeout=project.timeout,
+            ignore=[str(folder)],
+            own=watched,
+            sources=watched or str(side.root),
+        )
 
     reference = Waiting(
         "reference", lambda: start("reference", own, project.folder), own / "captures", {"seed": seed}, turn=turn, timeout=project.timeout
@@ -296,22 +315,33 @@ def _sized(spec: Any, size: int | None) -> Any:
     return {**spec, "shape": [size, *spec.get("shape", [])[1:]]}
 
 
-def _certificate(case: _Case, seen: list[_Seen], found: list[Tampering], before: dict[str, str], sizes: tuple[int, ...]) -> Certificate:
+def _of_port(case: _Case, files: dict[str, str]) -> dict[str, str]:
+    return {file: known for file, known in files.items() if Path(file).is_relative_to(case.port)}
+
+
+def _certificate(
+    case: _Case,
+    seen: list[_Seen],
+    found: list[Tampering],
+    before: dict[str, str],
+    sizes: tuple[int, ...],
+    beside: Outside,
+) -> Certificate:
     results = [result for one in seen for result in one.results]
-    port = {file: known for one in seen for file, known in one.files.items() if Path(file).is_relative_to(case.port)}
+    port = {file: known for one in seen for file, known in _of_port(case, one.files).items()}
     inside = {file: known for file, known in before.items() if Path(file).is_relative_to(case.specification)}
     judge = {file: known for file, known in before.items() if Path(file).is_relative_to(case.package)}
     stages = [stage for stage in case.project.stages if stage != "weights"]
     return Certificate(
-        _judgement(case, results, found),
-        [str(t) for t in found] or [reason for one in seen for reason in _reasons(one.results).values() if reason],
+        _judgement(case, results, found, beside),
+        [str(t) for t in found] or [*beside.reasons(), *(reason for one in seen for reason in _reasons(one.results).values() if reason)],
         tampering.digest(inside, case.specification),
         tampering.digest(port, case.port),
         tampering.digest(judge, case.package),
         [_told(number, one.results) for number, one in enumerate(seen, 1)],
         seen[-1].versions,
         f"{len(seen)} rounds of drawn weights; the stages weights, {', '.join(stages)}, each on inputs of its own{_told_kinds(case.kinds)}",
-        _weaknesses(case, results, sizes),
+        beside.weaknesses(case.port) + _weaknesses(case, results, sizes),
         datetime.now(timezone.utc).isoformat(timespec="seconds"),
         {str(Path(file).relative_to(case.port)): known for file, known in sorted(port.items())},
     )
@@ -322,7 +352,7 @@ def _told_kinds(drawn: tuple[Kind, ...]) -> str:
     return f"; forward on {len(drawn) + 1} sets: {', '.join(k.value for k in (Kind.SPECIFIED, *drawn))}" if drawn else ""
 
 
-def _judgement(case: _Case, results: list[StageResult], found: list[Tampering]) -> Judgement:
+def _judgement(case: _Case, results: list[StageResult], found: list[Tampering], beside: Outside) -> Judgement:
     verdicts = [result.verdict for result in results]
     if found:
         return Judgement.TAMPERED
@@ -332,7 +362,7 @@ def _judgement(case: _Case, results: list[StageResult], found: list[Tampering]) 
         return Judgement.REJECTED
     asked = {result.name for result in results if result.verdict == ALIGNED}
     whole = all(verdict == ALIGNED for verdict in verdicts) and asked == {"weights", *case.project.stages}
-    return Judgement.ACCEPTED if whole else Judgement.INCONCLUSIVE
+    return Judgement.ACCEPTED if whole and not beside.made else Judgement.INCONCLUSIVE
 
 
 def _reasons(results: list[StageResult]) -> dict[str, str]:

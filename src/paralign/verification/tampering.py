@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paralign.errors import one_line
-from paralign.worker.files import fingerprint
+from paralign.verification import mapped
+from paralign.worker import deeds
+from paralign.worker.files import ABSENT, fingerprint, system_folders
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
     from paralign.capture import Capture
 
@@ -33,6 +35,9 @@ class Deed(Enum):
     CONNECTED = "it opened a connection"
     WATCHED = "it watched the process that it runs in"
     CHANGED = "files of the judge changed while it ran"
+    COMPILED = "it ran compiled code or code under another file's name"
+    REWRITTEN = "its own files changed while it was judged"
+    WROTE = "it changed files that are not its own"
 
 
 #: audit events -> what they mean
@@ -49,6 +54,11 @@ _EVENTS = {
     "sys.setprofile": Deed.WATCHED,
     "gc.get_objects": Deed.WATCHED,
     "gc.get_referrers": Deed.WATCHED,
+    deeds.PIPE: Deed.CONNECTED,
+    deeds.PROCESS: Deed.WATCHED,
+    deeds.PAST: Deed.COMPILED,
+    deeds.COMPILED: Deed.COMPILED,
+    deeds.DISGUISED: Deed.COMPILED,
 }
 
 
@@ -64,7 +74,11 @@ class Tampering:
 
 
 def of_captures(
-    captures: Iterable[Capture], forbidden_folders: Iterable[Path], handed: set[str], forbidden_modules: set[str]
+    captures: Iterable[Capture],
+    forbidden_folders: Iterable[Path],
+    handed: set[str],
+    forbidden_modules: set[str],
+    allowed_frameworks: Container[str] = (),
 ) -> list[Tampering]:
     """What the port's process did while it recorded.
 
@@ -72,7 +86,8 @@ def of_captures(
         captures: all that it made.
         forbidden_folders: the specification, the reference, the judge's own results.
         handed: folders of captures that it was given to read.
-        forbidden_modules: first parts of the names of modules that it may not import.
+        forbidden_modules: first parts of the names of modules that its code may not import.
+        allowed_frameworks: those that libraries which it uses may import.
     """
     found: dict[Tampering, None] = {}
     folders = [os.path.realpath(folder) for folder in forbidden_folders]
@@ -82,13 +97,24 @@ def of_captures(
                 found[Tampering(Deed.READ, file)] = None
         for deed in capture.manifest.settings.get("deeds", ()):
             event, _, argument = str(deed).partition(" ")
-            if event == "import" and argument.partition(".")[0] in forbidden_modules:
-                found[Tampering(Deed.IMPORTED, argument)] = None
-            elif event in _EVENTS:
-                found[Tampering(_EVENTS[event], argument)] = None
-            elif event == "ctypes.dlopen":
-                found[Tampering(Deed.WATCHED, f"ctypes: {argument}")] = None
+            kind = _kind(event, argument, folders, forbidden_modules)
+            if event == deeds.LIBRARY and argument not in allowed_frameworks:
+                kind = Deed.IMPORTED
+            if kind is not None and not (kind in (Deed.READ, Deed.WROTE) and _below(argument, sorted(handed))):
+                found[Tampering(kind, f"ctypes: {argument}" if event == "ctypes.dlopen" else argument)] = None
     return list(found)
+
+
+def _kind(event: str, argument: str, folders: list[str], modules: set[str]) -> Deed | None:
+    """What an event means; None where an honest port has it too."""
+    if event == "import":
+        return Deed.IMPORTED if argument.partition(".")[0] in modules else None
+    if event == deeds.FOLDER:  # from a folder's descriptor one reaches what lies below, and no path tells
+        reaches = any((folder + os.sep).startswith(argument.rstrip(os.sep) + os.sep) for folder in folders)
+        return Deed.READ if reaches or _below(argument, folders) else None
+    if event == deeds.CHANGED:
+        return Deed.WROTE if _below(argument, [*folders, *(os.path.realpath(each) for each in system_folders())]) else None
+    return Deed.WATCHED if event == "ctypes.dlopen" else _EVENTS.get(event)
 
 
 def _below(file: str, folders: list[str]) -> bool:
@@ -112,6 +138,28 @@ def changed(before: dict[str, str], after: dict[str, str]) -> list[Tampering]:
     """Files of the judge that are not as they were."""
     other = sorted(path for path in {**before, **after} if before.get(path) != after.get(path))
     return [Tampering(Deed.CHANGED, path) for path in other]
+
+
+def of_code(code: set[str], port: Path, allowed_frameworks: Container[str]) -> list[Tampering]:
+    """What the compiled code tells that the port's processes had loaded."""
+    found = [Tampering(Deed.IMPORTED, name) for name in sorted(mapped.frameworks(code)) if name not in allowed_frameworks]
+    return found + [Tampering(Deed.COMPILED, file) for file in sorted(mapped.within(code, port))]
+
+
+def rewritten(before: dict[str, str], read: dict[str, str], after: dict[str, str]) -> list[Tampering]:
+    """Sources of the port's that ran and are new, or not as they were before it was judged.
+
+    Args:
+        before: path -> fingerprint of all its files, before the first round.
+        read: as its processes found them.
+        after: path -> fingerprint, after the last.
+    """
+    found = []
+    for path in sorted(read):
+        missing = read[path] == ABSENT and path not in before
+        if path.endswith(".py") and not missing and not before.get(path) == read[path] == after.get(path):
+            found.append(Tampering(Deed.REWRITTEN, path))
+    return found
 
 
 def digest(files: dict[str, str], root: Path) -> str:

@@ -190,17 +190,21 @@ def _serve(path: str, pipe: TextIO, answers: TextIO) -> None:
     with open(path, encoding="utf-8") as file:
         side = decode(SideDescription, json.load(file), "description of the side")
     _hold(side.lock)
-    files.install(side.ignore, side.own)
+    files.install(side.ignore, side.own, side.sources)
     variables.install()
     server = _Server(side)
     for line in requests:
+        files.seal(False)
         reply = server.reply(decode(Request, json.loads(line), "request"))
+        files.seal(True)
         answers.write(json.dumps(encode(reply)) + "\n")
         answers.flush()
         if reply.event == FORKED:
             os._exit(1)
         sys.stdout.flush()
         sys.stderr.flush()
+    if side.own:
+        os._exit(0)  # no handler of a judged side's runs unseen
 
 
 class _Server:

@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import IO, TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from paralign.worker import looked_at
+from paralign.worker.deeds import Watch, is_library, watch_started_processes, without_compiled_sources
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -37,9 +38,6 @@ UNSEEN = "unseen: "
 #: functions of compiled code that are listed
 _LISTED = 3
 
-#: where Python's own modules lie
-_LIBRARY = os.path.dirname(os.__file__) + os.sep
-
 _opened: Set[str] = set()
 _listed: Set[str] = set()
 _ignored: List[str] = []
@@ -53,21 +51,14 @@ _notes_are: Tuple[int, int] = (0, 0)
 #: audit events of commands: where among their arguments the command stands, and its folder
 _COMMANDS = {"subprocess.Popen": (1, 2), "os.system": (0, None), "os.exec": (1, None), "os.posix_spawn": (1, None), "pty.spawn": (0, None)}
 
-#: the folder of the side's own code, and what that code did beside computing: "event argument" of each, see ``DEEDS``
-_own: List[str] = []
-_deeds: Set[str] = set()
+#: the folder of code whose deeds are noted, and who notes them; None without one
+_watch: Optional[Watch] = None
 
 #: functions of compiled code that the side's own code took by ``ctypes``
 _compiled: Set[str] = set()
 
 #: modules that are imported where processes are started without a fork
 _STARTING = ("multiprocessing.popen_spawn_posix", "multiprocessing.popen_spawn_win32", "multiprocessing.popen_forkserver")
-
-#: audit events that a model has no need of: other processes, connections, foreign code; imports tell of other frameworks
-DEEDS = frozenset(
-    ("import", "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty", "pty.spawn", "socket.connect",
-     "ctypes.dlopen", "sys.settrace", "sys.setprofile", "gc.get_objects", "gc.get_referrers")
-)  # fmt: skip
 
 #: paths that are none of the user's: of an imported framework there are thousands, which every capture would look up anew
 _foreign: Set[str] = set()
@@ -76,20 +67,24 @@ _foreign: Set[str] = set()
 _known: Dict[Tuple[str, int, int], str] = {}
 
 
-def install(ignore: List[str], own: str = "") -> None:
+def install(ignore: List[str], own: str = "", sources: str = "") -> None:
     """Start to listen; files below the folders in ``ignore`` (captures, logs) are left out.
 
-    ``own``: the folder of code whose deeds are noted, '' for none.
+    ``own``: the folder of code whose deeds are noted, ``sources``: of code that is imported from its sources alone; '' for none.
     """
-    global _installed, _owner  # noqa: PLW0603 - an audit hook cannot be removed, so there is one for the life of the process
+    global _installed, _owner, _watch  # noqa: PLW0603 - an audit hook cannot be removed, so there is one for the life of the process
     _foreign.clear()
     _owner = os.getpid()
     _open_notes()
     _ignored.extend(os.path.realpath(p) for p in ignore)
-    _own.extend(os.path.realpath(p) + os.sep for p in [own] if p)
+    if sources:
+        without_compiled_sources(sources, system_folders())
+    if own:
+        _watch = Watch(own, ignore, system_folders(), _note)
+        watch_started_processes(_watch)
     if not _installed:
         sys.addaudithook(_listen)
-        looked_at.install(_note, _is_own, _is_library)
+        looked_at.install(_note, _is_own, is_library)
         _installed = True
 
 
@@ -105,7 +100,13 @@ def _open_notes() -> None:
 
 def deeds() -> List[str]:
     """What the side's own code did beside computing, so far: ``event argument``, sorted."""
-    return sorted(_deeds)
+    return [] if _watch is None else _watch.told()
+
+
+def seal(sealed: bool) -> None:
+    """Let the code whose deeds are noted do nothing from the end of an answer to the next request."""
+    if _watch is not None:
+        _watch.seal(sealed)
 
 
 def _unseen() -> List[str]:
@@ -125,33 +126,18 @@ def _of_the_system() -> Tuple[str, ...]:
     return tuple(folder + os.sep for folder in system_folders())
 
 
-def _is_library(file: str) -> bool:
-    """Whether a file is one of Python's own, which acts for its caller."""
-    return file.startswith("<frozen ") or (file.startswith(_LIBRARY) and "site-packages" not in file)
-
-
-def _note_deed(event: str, arguments: Tuple[Any, ...]) -> None:
-    """Note an event that the side's own code, or code without a file, has caused itself."""
-    frame: Optional[FrameType] = sys._getframe(2)  # noqa: SLF001 - the code that runs
-    while frame is not None and _is_library(frame.f_code.co_filename):
-        frame = frame.f_back
-    place = "" if frame is None else frame.f_code.co_filename
-    if place.startswith("<") or any(os.path.realpath(place).startswith(folder) for folder in _own):
-        _deeds.add(f"{event} {arguments[0] if arguments else ''}"[:200])
-
-
 def _note_compiled(function: str) -> None:
     """Note a function of compiled code that the user's code takes."""
     frame: Optional[FrameType] = sys._getframe(2)  # noqa: SLF001 - the code that runs
-    while frame is not None and _is_library(frame.f_code.co_filename):
+    while frame is not None and is_library(frame.f_code.co_filename):
         frame = frame.f_back
     if frame is not None and _is_own(frame.f_code.co_filename):
         _compiled.add(function)
 
 
 def _listen(event: str, arguments: Tuple[Any, ...]) -> None:
-    if _own and event in DEEDS:
-        _note_deed(event, arguments)
+    if _watch is not None:
+        _watch.listen(event, arguments)
     if event == "ctypes.dlsym":
         _note_compiled(str(arguments[1]))
     for path in _named(event, arguments) if event in _COMMANDS else ():

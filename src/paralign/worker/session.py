@@ -416,6 +416,7 @@ class Session:
         """
         began, computed = time.perf_counter(), time.process_time()
         forget_peak()
+        files.seal(False)
         with CaptureWriter(path, self.manifest(stage, settings)) as writer:
             yield writer
             seconds = time.perf_counter() - began
@@ -427,6 +428,7 @@ class Session:
                 writer.manifest.files, writer.manifest.variables = files.depended_on(), variables.depended_on()
                 if files.deeds():
                     writer.manifest.settings["deeds"] = files.deeds()
+                files.seal(True)  # what is done from here on is in no manifest
             if self._gradients.kept:
                 writer.manifest.notes.append("passes kept gradients: the model does not run without (a hook in its forward pass?)")
 

@@ -23,7 +23,8 @@ class SideDescription:
         module: its file; ``root``: the folder that its imports start from.
         framework: '' where the model tells.
         revision: the git revision of its code, None outside of git.
-        ignore: folders whose files are not among those that the side depends on; ``own``: the one that it may write to.
+        ignore: folders whose files are not among those that the side depends on; ``own``: the one whose code
+            is watched, ``sources``: the one whose code is imported from its sources alone ('' for none).
         unit: the part of the model that is served as its model, '' for all of it; ``blocks`` is the list of blocks, ``checkpoint`` where
             the unit's weights are read from ('' for either where nobody said).
         lock: the file of the output folder's lock, None without one.
@@ -39,6 +40,7 @@ class SideDescription:
     ignore: List[str] = field(default_factory=list)
     lock: Optional[str] = None
     own: str = ""
+    sources: str = ""
     unit: str = ""
     blocks: str = ""
     checkpoint: str = ""
