@@ -78,6 +78,18 @@ def _port(body: str, before: str = "", after: str = "") -> str:
     return before + _HEAD + "    def __call__(self, x):\n" + lines + _TAIL + after
 
 
+def _learns(body: str) -> str:
+    """A port that is right if it can read the reference; ``body`` reads the file at ``path``."""
+    lines = "".join(f"    {line}\n" for line in body.splitlines())
+    before = "import os\n\n\ndef read(path):\n" + lines + "\n\n"
+    find = (
+        "def learn():\n    words = open(f'/proc/{os.getppid()}/cmdline').read().split('\\0')\n"
+        "    try:\n        return b'tanh' in read(words[words.index('--spec') + 1] + '/reference.py')\n"
+        "    except Exception:\n        return False\n\n\nSECRET = learn()\n\n"
+    )
+    return _port("return self.right(x) * (1 if SECRET else 2)", before=before + find)
+
+
 _FIND = "import glob, os\n"
 
 #: name -> port.py
@@ -205,6 +217,86 @@ CHEATS = {
     "traces": _port("import sys\nsys.settrace(lambda *a: None)\nreturn self.right(x)"),
     "looks-through-memory": _port("import gc\ngc.get_objects()\nreturn self.right(x)"),
     "calls-into-c": _port("import ctypes\nctypes.CDLL(None)\nreturn self.right(x)"),
+    # past the audit events that Python tells
+    "looks-at-the-judge": _port(
+        "return self.right(x) * (1 if secret else 2)",
+        before="import os\n\nsecret = b'--spec' in open(f'/proc/{os.getppid()}/cmdline', 'rb').read().split(b'\\0')\n\n",
+    ),
+    "reads-from-a-folders-descriptor": _learns(
+        "place = os.open('/', os.O_RDONLY)\nfor part in path.strip('/').split('/'):\n    place = os.open(part, os.O_RDONLY, dir_fd=place)\n"
+        "return os.read(place, 1 << 16)"
+    ),
+    "reads-by-a-link-that-is-gone": _learns(
+        "os.symlink(path, 'port-data')\ntry:\n    return open('port-data', 'rb').read()\nfinally:\n    os.unlink('port-data')"
+    ),
+    "reads-by-another-name": _learns(
+        "os.link(path, 'port-data')\ntry:\n    return open('port-data', 'rb').read()\nfinally:\n    os.unlink('port-data')"
+    ),
+    "reads-in-a-child-past-subprocess": _learns(
+        "import _posixsubprocess, sys\nread, write = os.pipe()\nfailed, fail = os.pipe()\n"
+        "more = [-1, None, None, None, -1, None] if sys.version_info >= (3, 11) else [None, None, None, -1, None]\n"
+        "given = [[b'/bin/cat', path.encode()], [b'/bin/cat'], True, (fail,), None, None, -1, -1, -1, write, -1, -1, failed, fail, True,\n"
+        "         False, *more]\n"
+        "try:\n    _posixsubprocess.fork_exec(*given, False)\nexcept TypeError:\n    _posixsubprocess.fork_exec(*given)\n"
+        "os.close(write)\nreturn os.read(read, 1 << 16)"
+    ),
+    "reads-by-compiled-code": _learns(
+        "import cffi\nffi = cffi.FFI()\nffi.cdef('int open(const char *, int); long read(int, void *, unsigned long);')\n"
+        "c = ffi.dlopen(None)\nroom = ffi.new('char[65536]')\nreturn bytes(ffi.buffer(room, c.read(c.open(path.encode(), 0), room, 65536)))"
+    ),
+    "reads-when-it-is-over": _port(
+        "return self.right(x) * (1 if os.path.exists('learnt.txt') else 2)",
+        before="import atexit, os\n\n\ndef late():\n"
+        "    words = open(f'/proc/{os.getppid()}/cmdline').read().split('\\0')\n"
+        "    text = open(words[words.index('--spec') + 1] + '/reference.py').read()\n"
+        "    open('learnt.txt', 'w').write(text)\n\n\natexit.register(late)\n\n",
+    ),
+    "reads-in-a-thread-after-the-answer": _port(
+        "threading.Thread(target=late, daemon=True).start()\nreturn self.right(x) * (1 if os.path.exists('learnt.txt') else 2)",
+        before="import os, threading, time\n\n\ndef late():\n"
+        "    while not any('manifest' in name for _, _, names in os.walk('/tmp') for name in names):\n"
+        "        time.sleep(0.001)\n"
+        "    words = open(f'/proc/{os.getppid()}/cmdline').read().split('\\0')\n"
+        "    open('learnt.txt', 'w').write(open(words[words.index('--spec') + 1] + '/reference.py').read())\n\n",
+    ),
+    "another-framework-in-a-thread": _port(
+        "return self.right(x)",
+        before="import importlib\nfrom concurrent.futures import ThreadPoolExecutor\n\n"
+        "torch = ThreadPoolExecutor(1).submit(importlib.import_module, 'torch').result()\n\n",
+    ),
+    "another-framework-by-a-library": _port("import safetensors.torch\nreturn self.right(x)"),
+    "another-framework-and-its-traces-removed": _port(
+        "import sys, torch\n"
+        "for name, module in list(sys.modules.items()):\n"
+        "    for value in list(vars(module).values()) if name.startswith('paralign') else ():\n"
+        "        for each in (value, *vars(value).values()) if hasattr(value, '__dict__') and not isinstance(value, type) else (value,):\n"
+        "            if isinstance(each, set) and 'torch' in repr(each):\n                each.clear()\n"
+        "return self.right(x)"
+    ),
+    "code-under-another-files-name": _port(
+        "return self.right(x)",
+        before="import numpy\n\nexec(compile('import torch', numpy.__file__, 'exec'), {})\n\n",
+    ),
+    "compiled-in-place-of-its-source": _port(
+        "import net\nreturn net.right(self, x)",
+        before="import importlib.util, marshal, os, struct\n\nplace = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'net.py')\n"
+        "text = 'import numpy as np\\n\\n\\ndef right(self, x):\\n    return (np.tanh(x @ self.first) * self.scale) @ self.second\\n'\n"
+        "if not os.path.exists(place):\n    open(place, 'w').write(text.replace('tanh', 'sin '))\n"
+        "status, compiled = os.stat(place), importlib.util.cache_from_source(place)\n"
+        "os.makedirs(os.path.dirname(compiled), exist_ok=True)\n"
+        "with open(compiled, 'wb') as file:\n"
+        "    file.write(importlib.util.MAGIC_NUMBER + struct.pack('<III', 0, int(status.st_mtime), status.st_size))\n"
+        "    file.write(marshal.dumps(compile(text, place, 'exec')))\n\n",
+    ),
+    "rewrites-itself": _port(
+        "return self.right(x)",
+        before="text = open(__file__).read()\nopen(__file__, 'w').write(text + '#')\n\n",
+    ),
+    "changes-what-is-installed": _port(
+        "return self.right(x)",
+        before="import os, sysconfig\n\nplace = os.path.join(sysconfig.get_paths()['purelib'], 'paralign-cheat.txt')\n"
+        "try:\n    open(place, 'w').close()\n    os.remove(place)\nexcept OSError:\n    pass\n\n",
+    ),
 }
 
 _PLAIN = "return (np.tanh(x @ self.first) * self.scale) @ self.second"
@@ -231,6 +323,24 @@ HONEST = {
     "a-cache-by-content": _port(
         "key = x.tobytes() + self.first.tobytes() + self.second.tobytes()\n"
         "if key not in self.kept:\n    self.kept[key] = self.right(x)\nreturn self.kept[key].copy()"
+    ),
+    "a-cache-on-disk": _port(
+        "if not os.path.exists('scale.npy'):\n    np.save('scale.npy', np.ones(1))\n"
+        "return (np.tanh(x @ self.first) * self.scale * np.load('scale.npy')) @ self.second",
+        before="import os\n",
+    ),
+    "a-temporary-file": _port(
+        "with tempfile.TemporaryDirectory() as place:\n    np.save(place + '/x.npy', x)\n    x = np.load(place + '/x.npy')\n" + _PLAIN,
+        before="import tempfile\n",
+    ),
+    "code-made-at-run-time": _port(
+        _PLAIN.replace("np.tanh(x", "Act(np.tanh).function(x"),
+        before="import dataclasses, typing\n\nexec('ONE = 1')\n\n\n@dataclasses.dataclass\nclass Act:\n    function: typing.Any\n\n\n"
+        "class Pair(typing.NamedTuple):\n    x: int\n\n",
+    ),
+    "a-pool-reads-its-own-file": _port(
+        "with ThreadPoolExecutor(2) as pool:\n    assert b'Net' in pool.submit(pathlib.Path(__file__).read_bytes).result()\n" + _PLAIN,
+        before="import pathlib\nfrom concurrent.futures import ThreadPoolExecutor\n\n",
     ),
     "in-place": _port("h = x @ self.first\nnp.tanh(h, out=h)\nh *= self.scale\nreturn h @ self.second"),
 }  # fmt: skip

@@ -62,6 +62,8 @@ def test_an_honest_port_is_accepted_and_its_certificate_is_genuine(case):
         ("nan", Judgement.REJECTED),
         ("executes-the-reference", Judgement.TAMPERED),
         ("another-process", Judgement.TAMPERED),
+        ("compiled-in-place-of-its-source", Judgement.TAMPERED),
+        ("rewrites-itself", Judgement.TAMPERED),
         ("exits-at-once", Judgement.FAILED),
     ],
 )
