@@ -1,6 +1,6 @@
-"""Compiled code that a running process has loaded, as the system tells it: nothing in the process can take that back.
+"""Compiled code that a running process has loaded, as the system tells it.
 
-Linux alone tells; elsewhere nothing is found.
+Nothing in the process can take that back. Linux alone tells; elsewhere nothing is found.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ _COLUMNS = 5
 
 
 def code_of(process: int) -> set[str]:
-    """The files from which a process has executable code; empty where the system does not tell."""
+    """The files from which a process has executable code.
+
+    Empty where the system does not tell.
+    """
     try:
         lines = Path(f"/proc/{process}/maps").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:

@@ -142,7 +142,7 @@ class Watch:
     # -- events -------------------------------------------------------------------------------------------------------------
 
     def imports(self, _: str, arguments: Tuple[Any, ...]) -> None:
-        """Modules that reach past Python, other frameworks by whoever it is, and compiled modules of the side's."""
+        """Modules that reach past Python, frameworks, the side's compiled modules."""
         name, file = str(arguments[0]), arguments[1] if len(arguments) > 1 else None
         if name in DOORS and self.is_own(_importing):
             self.do(PAST, name)
@@ -245,9 +245,9 @@ def _is_there(name: str) -> bool:
 
 
 def without_compiled_sources(folder: str, installed: List[str]) -> None:
-    """Have code below a folder imported from its sources, whatever compiled files lie beside them.
+    """Import code below a folder from its sources alone.
 
-    Installed packages below it are left as they are.
+    Compiled files beside them are not used. Installed packages below it are left as they are.
     """
     own = os.path.realpath(folder) + os.sep
     packages = tuple(each + os.sep for each in installed if (each + os.sep).startswith(own))
@@ -274,7 +274,10 @@ def without_compiled_sources(folder: str, installed: List[str]) -> None:
 
 
 def watch_started_processes(watch: Watch) -> None:
-    """Tell of processes that are started past ``subprocess``: Python has no audit event for them."""
+    """Tell of processes that are started past ``subprocess``.
+
+    Python has no audit event for them.
+    """
     try:
         import _posixsubprocess as inner
     except ImportError:  # Windows

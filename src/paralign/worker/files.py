@@ -104,7 +104,7 @@ def deeds() -> List[str]:
 
 
 def seal(sealed: bool) -> None:
-    """Let the code whose deeds are noted do nothing from the end of an answer to the next request."""
+    """Let the watched code do nothing from an answer's end to the next request."""
     if _watch is not None:
         _watch.seal(sealed)
 
