@@ -113,7 +113,7 @@ def test_a_check_in_chinese(capsys, port):
     lines = out.splitlines()
     assert re.search(r"阶段 +结论 +误差 +噪声 +误差 ÷ 噪声 +最差的张量 +判定方法", out)
     assert "forward 前向  不一致" in out
-    assert lines[next(n for n, line in enumerate(lines) if line.startswith("forward 前向 不一致: ")) + 1].startswith("  参考：")
+    assert lines[next(n for n, line in enumerate(lines) if line.startswith("forward 前向 不一致: ")) + 1].startswith("  output: 误差 ")
     assert any(line.startswith("-v 显示") for line in lines)
     assert lines[-2] == "结论：不一致"
     assert lines[-1].startswith("报告：")

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import zlib
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -31,12 +32,13 @@ from paralign.model import (
     Stats,
     TracedValue,
 )
+from paralign.report import page
 from paralign.report.junit import junit
 from paralign.report.markdown import markdown
 from paralign.report.page import Both, html
 from paralign.report.remarks import remarks
 from paralign.report.sarif import sarif
-from paralign.report.told import read, told
+from paralign.report.told import Place, read, told
 
 HOSTILE = "<img src=x onerror=alert(1)>]]></script>\x1b[2J&`|%\n::error::"
 
@@ -288,3 +290,22 @@ def test_a_point_without_an_operation_is_told_by_its_note(tmp_path):
     stage = told(known, root=tmp_path).stages[0]
     assert stage.sentence == "its modules work as they should, after 'norm' (candidate.py:13)"
     assert stage.faults[0].notes == (stage.sentence,)
+
+
+def test_of_operations_that_are_called_alike_the_one_of_the_faults_line_is_marked():
+    rows = [["", "Net", "cat", f"net.py:{line}", "2 x 3", state, 0, 0.1, 0.1] for line, state in ((3, "wrong"), (5, "right"), (7, "wrong"))]
+    place = Place("candidate", "net.py", "net.py", 5, "", "cat (Net)", "")
+    assert page._row_of(rows, place) == 1
+    assert page._row_of(rows, replace(place, line=9)) == 0
+    assert page._row_of(rows, replace(place, operation="add")) == -1
+    assert page._row_of(rows, None) == -1
+
+
+def test_causes_show_paths_from_the_project_and_methods_are_read_in_chinese(tmp_path):
+    cause = f"a  dropout  {tmp_path}/port/net.py:3 is random; the reference has no random operation there ({tmp_path}/paper/net.py:4)"
+    found = Finding("random operation", cause, "remove it", proven=True)
+    known = CheckResult([StageResult("init", DIVERGED, "laws of drawn values", findings=[found])]).to_dict()
+    (stage,) = told(known, root=tmp_path / "port").stages
+    assert stage.causes[0].cause == "a  dropout  net.py:3 is random; the reference has no random operation there (../paper/net.py:4)"
+    text = html(Both(told(known), told(known, language="zh")), title="port")
+    assert 'data-en="laws of drawn values" data-zh="随机初始化的分布"' in text

@@ -25,7 +25,7 @@ else:
 from paralign import cli
 from paralign.errors import ParalignError, UsageError, WorkerFailed, unwritten
 from paralign.model import DIVERGED, Coverage, Finding, StageResult
-from paralign.report.language import speaking
+from paralign.report.language import say, speaking
 from paralign.report.text import details, looked_at, message
 from paralign.report.translated_errors import told
 from paralign.report.translating import PART, TABLES, sentences, translated
@@ -294,3 +294,17 @@ def test_the_figures_are_told(capsys, monkeypatch):
     assert handed_on < 100
     told_in_chinese, sites, handed_on = map(int, re.search(r"remedies: (\d+) of (\d+) sites have Chinese, (\d+) hand on", out).groups())
     assert told_in_chinese > 0.9 * (sites - handed_on) > 300
+
+
+def test_two_parts_that_nothing_divides_are_one_where_they_are_a_sentence():
+    """``proven: {}{}``: a word and what follows it are put in apart only where they make no sentence."""
+    with speaking("zh"):
+        told_ = say("proven: assignments that the shapes allow, tried by running both models in float64: 9")
+        assert told_ == "已证实：形状允许的分配方式，以 float64 运行两个模型逐一尝试：9"
+        assert say("proven: forward") == "已证实：forward"
+
+
+def test_what_was_counted_of_a_split_keeps_the_splits_name():
+    with speaking("zh"):
+        assert looked_at(Coverage("train batches", 2, 3)) == "3 中的 2 个 batch（train）"
+    assert looked_at(Coverage("train batches", 2, 3)) == "2 of 3 train batches"

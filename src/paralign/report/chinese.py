@@ -137,6 +137,7 @@ CHINESE: dict[str, str] = {
     "define {functions}": "请定义 {functions}",
     "gone with the patch of {first}": "随 {first} 的补丁消失",
     "the same cause as in {first}": "与 {first} 的原因相同",
+    "{split} {what}": "{what}（{split}）",
     "proven together with the edit at {places}: with both the error goes from {before} to {after}":
         "与 {places} 处的修改一起已证实：两处都改后误差由 {before} 变为 {after}",
     "tried on what differs first: with this changed the error goes from {before} to {after}":
@@ -278,6 +279,7 @@ CHINESE: dict[str, str] = {
     "updates": "次更新",
     "seeds": "个种子",
     "tensors": "张量",
+    "samples": "个样本",
     "steps": "步",
     "processes": "个进程",
     "elements": "个元素",

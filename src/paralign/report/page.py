@@ -111,7 +111,7 @@ def html(both: Both, *, title: str = "paralign", command: str = "", language: st
     environment = Environment(
         loader=PackageLoader("paralign", "report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.globals.update(figure=figure, section=_section, differing=_differing, lookup=_lookup)
+    environment.globals.update(figure=figure, section=_section, differing=_differing, lookup=_lookup, in_chinese=_in_chinese)
     report, known = both.english, figures or {}
     first = next((stage for stage in report.stages if stage.faults and stage.verdict != ALIGNED), None)
     return environment.get_template("page.html.j2").render(
@@ -145,12 +145,14 @@ def _shown_operations(operations: dict[str, Any], report: Told) -> dict[str, Any
 def _row_of(rows: list[list[Any]], place: Place | None) -> int:
     """The number of the operation that a report calls guilty, -1 without one.
 
-    Of several in one module the first that differs.
+    Of several in one module the one of the fault's own line, else the first that differs.
     """
     if place is None:
         return -1
     wanted = [place.module, place.operation.partition(" (")[0]]
     alike = [number for number, row in enumerate(rows) if [row[0], row[2]] == wanted]
+    on_its_line = [number for number in alike if rows[number][3] == f"{place.shown}:{place.line}"]
+    alike = on_its_line or alike
     differing = [number for number in alike if rows[number][5] != "right"]
     return next(iter(differing or alike), -1)
 
@@ -238,6 +240,12 @@ def _table(stage: StageTold) -> dict[str, Any]:
             if text != note:
                 chinese[note] = text
     return {"rows": len(rows), **_packed({"rows": data, "chinese": chinese})}
+
+
+def _in_chinese(text: str) -> str:
+    """A text that a report keeps in English, as a reader of Chinese is shown it."""
+    with speaking("zh"):
+        return say(text)
 
 
 def _lookup(stages: tuple[StageTold, ...], name: str) -> StageTold:

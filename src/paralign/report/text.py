@@ -202,8 +202,15 @@ def looked_at(part: Coverage) -> str:
     '1,000 of 2,000 steps'
     """
     if part.total in (None, part.compared):
-        return f"{part.compared:,} {say(part.what)}"
-    return say("{compared} of {total} {what}", compared=f"{part.compared:,}", total=f"{part.total:,}", what=say(part.what))
+        return f"{part.compared:,} {_counted(part.what)}"
+    return say("{compared} of {total} {what}", compared=f"{part.compared:,}", total=f"{part.total:,}", what=_counted(part.what))
+
+
+def _counted(what: str) -> str:
+    """What was counted; the name of a split before it stays as it is."""
+    known = say(what)
+    name, blank, rest = what.partition(" ")
+    return known if known != what or not blank else say("{split} {what}", split=name, what=say(rest))
 
 
 def message(failure: dict[str, Any]) -> str:

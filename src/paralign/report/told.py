@@ -235,7 +235,7 @@ def _verdict(value: Any) -> str:
 
 def _stage(stage: dict[str, Any], root: Path | None) -> StageTold:
     faults = tuple(_fault(fault, root) for fault in _faults(stage))
-    causes = tuple(_cause(finding) for finding in stage.get("findings", ()))
+    causes = tuple(_cause(finding, root) for finding in stage.get("findings", ()))
     pairs = tuple(_pair(pair) for pair in stage.get("pairs", ()))
     failure = stage.get("failure") or {}
     seconds = stage.get("seconds") or {}
@@ -271,10 +271,10 @@ def _sentences(part: dict[str, Any], key: str) -> tuple[str, ...]:
     return tuple(say(_line(text)) for text in part.get(key, ()))
 
 
-def _cause(finding: dict[str, Any]) -> Cause:
+def _cause(finding: dict[str, Any], root: Path | None) -> Cause:
     known = Finding(str(finding["rule"]), str(finding["cause"]), str(finding["fix"]), bool(finding["proven"]))
     known.cause_zh, known.fix_zh = str(finding.get("cause_zh") or ""), str(finding.get("fix_zh") or "")
-    cause, fix = words(known)
+    cause, fix = (relative(Text(text), root).plain for text in words(known))
     patch = tuple(_line(line) for line in changed_lines(str(finding.get("patch") or "")))
     return Cause(_line(known.rule), _line(cause), _line(fix), known.proven, patch)
 

@@ -80,8 +80,16 @@ class Template:
         return [*found, sentence[at:end]]
 
     def put(self, parts: list[str], depth: int) -> str:
-        """The translation with the parts put in, each in Chinese where it is a sentence itself."""
-        return self.chinese.format(*(_Part(_inside(part, depth - 1)) for part in parts))
+        """The translation with the parts put in, each in Chinese where it is a sentence itself.
+
+        Two parts that nothing divides are one where they make a sentence together.
+        """
+        held = list(parts)
+        for number, piece in enumerate(self.pieces[1:-1]):
+            together = held[number] + held[number + 1]
+            if not piece and held[number + 1] and " " in together and _whole(together, depth - 1) is not None:
+                held[number], held[number + 1] = together, ""
+        return self.chinese.format(*(_Part(_inside(part, depth - 1)) for part in held))
 
 
 class _Part(str):
