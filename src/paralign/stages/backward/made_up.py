@@ -37,9 +37,13 @@ def may_be(context: Context, result: StageResult) -> bool:
     Not where several batches or accumulated ones feed the stage: the own steps see one batch, and cannot speak for the others.
     """
     apart, pace = context.clipping, context.settings.pace
-    if apart is None or not apart.alone or result.verdict != DIVERGED or result.divergences:
+    if apart is None or not apart.alone:
         return False
-    return not pace.batches and pace.accumulate == 1 and all(_follows(pair, apart) for pair in result.wrong)
+    if result.verdict != DIVERGED or result.divergences:
+        return False
+    if pace.batches or pace.accumulate != 1:
+        return False
+    return all(_follows(pair, apart) for pair in result.wrong)
 
 
 def has_excused(context: Context, result: StageResult) -> bool:

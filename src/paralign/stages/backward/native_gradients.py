@@ -96,12 +96,16 @@ def _nearest(context: Context, reference: Capture) -> float:
     moved = _recorded_moved(context, context.candidate)
     if moved is None:
         return math.inf
-    done = [run for run in MOVED if moved.select(role="gradient", run=f"{run}:train", step=0)]
-    methods = [Method("native", DOUBLE, run, (NATIVE,), LIMIT) for run in done]
-    steps = [Steps(context, reference, moved, method, "train").gradients(0) for method in methods]
-    return min(
-        (together([p for p in pairs if _is_measured(reference, p, f"{NATIVE}:train")])[0] for pairs in steps if pairs), default=math.inf
-    )
+    nearest = math.inf
+    for run in MOVED:
+        if not moved.select(role="gradient", run=f"{run}:train", step=0):
+            continue
+        method = Method("native", DOUBLE, run, (NATIVE,), LIMIT)
+        pairs = Steps(context, reference, moved, method, "train").gradients(0)
+        if pairs:
+            measured = [p for p in pairs if _is_measured(reference, p, f"{NATIVE}:train")]
+            nearest = min(nearest, together(measured)[0])
+    return nearest
 
 
 def _jump(context: Context, captures: tuple[Capture, Capture]) -> float:

@@ -91,15 +91,7 @@ def trace(part: StageResult, steps: Steps) -> None:
 
 def _explain_later(part: StageResult, steps: Steps, runs: tuple[str, str], wrong: Pair) -> None:
     """Explain steps whose first gradients agree: the update, or gradients not cleared."""
-    carried = [
-        (here.array - old.array, there.array - before.array, old.array)
-        for (_, _, here, there), (_, _, old, before) in zip(
-            steps.values("gradient", runs, 1), steps.values("gradient", runs, 0), strict=False
-        )
-        if there is not None and before is not None and here.array.shape == old.array.shape
-    ]
-    uncleared = bool(carried) and _ratio_of([a + c for a, _, c in carried], [b for _, b, _ in carried]) <= 100 * MULTIPLE
-    if uncleared:
+    if _is_uncleared(steps, runs):
         cause = "from the second step on the candidate's gradients contain those of the steps before: they are not cleared"
         part.findings.append(
             Finding("own_step/uncleared", cause, "call optimizer.clear_grad() (zero_grad()) after every update", proven=True)
@@ -124,6 +116,18 @@ def _explain_later(part: StageResult, steps: Steps, runs: tuple[str, str], wrong
 def _is_buffer(pair: Pair) -> bool:
     """Whether a pair is what a layer keeps beside its parameters."""
     return pair.reference is not None and pair.reference.role == "buffer"
+
+
+def _is_uncleared(steps: Steps, runs: tuple[str, str]) -> bool:
+    """Whether the candidate's second gradients contain its first ones."""
+    wanted, found = [], []
+    first, second = steps.values("gradient", runs, 0), steps.values("gradient", runs, 1)
+    for (_, _, here, there), (_, _, old, before) in zip(second, first, strict=False):
+        if there is None or before is None or here.array.shape != old.array.shape:
+            continue
+        wanted.append(here.array)
+        found.append(there.array - before.array)
+    return bool(wanted) and _ratio_of(wanted, found) <= 100 * MULTIPLE
 
 
 def _ratio_of(ones: list[Any], others: list[Any]) -> float:

@@ -65,8 +65,12 @@ def native(context: Context, order: OwnSteps, values: dict[str, Capture], refere
         found = context.reference.record("own steps native", again, {**values, "draws": reference})
     except WorkerFailed:
         return None
-    whole = all(said.given is not None for step in OwnSteps.answer(found).random for said in step)
-    return found if whole else None
+    return found if _all_replaced(found) else None
+
+
+def _all_replaced(capture: Capture) -> bool:
+    """Whether every draw of the steps was given a value."""
+    return all(said.given is not None for step in OwnSteps.answer(capture).random for said in step)
 
 
 def _ways(pairs: list[tuple[RandomOperation, RandomOperation]]) -> list[Redraw]:
@@ -75,8 +79,11 @@ def _ways(pairs: list[tuple[RandomOperation, RandomOperation]]) -> list[Redraw]:
     Where uniform numbers are among them, also counted from above.
     """
     use = {str(two.number): one.name for one, two in pairs}
+    ways = [Redraw(use=use)]
     turned = sorted(number for line in random_operations.mirrors(pairs) for number in line)
-    return [Redraw(use=use), *([Redraw(use=use, mirrored=turned)] if turned else [])]
+    if turned:
+        ways.append(Redraw(use=use, mirrored=turned))
+    return ways
 
 
 def _numbered(step: list[RandomOperation]) -> list[RandomOperation]:
@@ -90,5 +97,4 @@ def _usable(reference: Capture, found: list[Capture]) -> Captures | str:
         failed = OwnSteps.answer(capture).failed
         if failed:
             return f"the {side} fails: {next(iter(failed.values()))}"
-    whole = [c for c in found if all(said.given is not None for step in OwnSteps.answer(c).random for said in step)]
-    return [(reference, c) for c in whole] or "not every draw has a counterpart"
+    return [(reference, c) for c in found if _all_replaced(c)] or "not every draw has a counterpart"

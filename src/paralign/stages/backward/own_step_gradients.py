@@ -37,18 +37,19 @@ def compare_gradients(steps: Steps, runs: tuple[str, str], step: int) -> Compare
 
     None where there are none.
     """
-    both = [
-        (a.array.astype(np.float64).ravel(), b.array.astype(np.float64).ravel())
-        for _, _, a, b in steps.values("gradient", runs, step)
-        if b is not None and a.array.size
-    ]
-    if not both:
+    found_ones, found_others = [], []
+    for _, _, one, other in steps.values("gradient", runs, step):
+        if other is not None and one.array.size:
+            found_ones.append(one.array.astype(np.float64).ravel())
+            found_others.append(other.array.astype(np.float64).ravel())
+    if not found_ones:
         return None
-    ones, others = (np.concatenate([pair[side] for pair in both]) for side in (0, 1))
+    ones, others = np.concatenate(found_ones), np.concatenate(found_others)
     size = float(ones @ ones)
     if not size:
         return None
     factor = float(ones @ others) / size
     error, left = (float(np.linalg.norm(others - f * ones)) / size**0.5 for f in (1.0, factor))
     allowed = MULTIPLE if DOUBLE in runs else 100 * MULTIPLE
-    return Compared(error <= allowed, factor if factor and left <= allowed * abs(factor) else None, error, left)
+    is_multiple = factor and left <= allowed * abs(factor)
+    return Compared(error <= allowed, factor if is_multiple else None, error, left)

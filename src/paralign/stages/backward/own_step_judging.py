@@ -178,8 +178,9 @@ def _judge_steps(context: Context, part: StageResult, steps: Steps, method: Meth
     slack = made_up.slack(context, first_gradients(steps, method))
     for step in dict.fromkeys((0, last)):
         pairs = steps.pairs(method, step)
-        for pair in pairs if slack is not None else ():
-            pair.noise = max((n for n in (pair.noise, slack) if n is not None), key=lambda n: n.value)
+        if slack is not None:
+            for pair in pairs:
+                pair.noise = slack if pair.noise is None else max(pair.noise, slack, key=lambda n: n.value)
         settle(pairs, replace(method, limit=method.limit * (LATER if step else 1.0)), tolerance)
         _excuse_variances(context, pairs)
         if method.candidate_run == DOUBLE:
@@ -205,10 +206,11 @@ def _excuse_slight(part: StageResult, steps: Steps, method: Method) -> None:
 
     A kernel that computes a constant in float32 in a float64 pass too makes an error of that size, and an update may enlarge it.
     """
-    wrong = [p for p in part.pairs if p.wrong]
-    slight = [p for p in wrong if p.reference is not None and p.reference.role == "parameter" and _is_slight(p)]
+    wrong = part.wrong
+    if not wrong or not all(_is_slight(pair) for pair in wrong):
+        return
     first = compare_gradients(steps, (method.reference_run, method.candidate_run), 0)
-    if not wrong or len(slight) < len(wrong) or first is None or not first.alike:
+    if first is None or not first.alike:
         return
     for pair in wrong:
         pair.leave_out(Unjudged.ROUNDING, running.UNJUDGED)
@@ -221,7 +223,11 @@ def _excuse_slight(part: StageResult, steps: Steps, method: Method) -> None:
 
 def _is_slight(pair: Pair) -> bool:
     """Whether two changes are hardly more apart than rounding, and by little of themselves."""
-    return pair.ratio is not None and pair.error is not None and pair.ratio <= SLIGHT and pair.error <= APART
+    if pair.reference is None or pair.reference.role != "parameter":
+        return False
+    if pair.ratio is None or pair.error is None:
+        return False
+    return pair.ratio <= SLIGHT and pair.error <= APART
 
 
 def _excuse_variances(context: Context, pairs: list[Pair]) -> None:

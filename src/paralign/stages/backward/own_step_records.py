@@ -104,12 +104,14 @@ class Steps:
         """How far a value of the reference lies from that of its native steps with equal draws."""
         if self.native is None or record is None or record.location is None:
             return None
-        asked = {"role": record.role, "name": record.name, "run": NATIVE, "step": record.step}
-        twins = [r for r in self.native.select(**asked) if (r.leaf, r.call) == (record.leaf, record.call) and r.location is not None]
-        if not twins or twins[0].shape != record.shape:
-            return None
-        away = measure(self.reference.value(record), self.native.value(twins[0]), shown=False).rel_l2
-        return Noise(away, "the reference's float64 run against its native run, with equal draws")
+        for twin in self.native.select(role=record.role, name=record.name, run=NATIVE, step=record.step):
+            if (twin.leaf, twin.call) != (record.leaf, record.call) or twin.location is None:
+                continue
+            if twin.shape != record.shape:
+                return None
+            away = measure(self.reference.value(record), self.native.value(twin), shown=False).rel_l2
+            return Noise(away, "the reference's float64 run against its native run, with equal draws")
+        return None
 
 
 def record_steps(context: Context) -> Steps | None:

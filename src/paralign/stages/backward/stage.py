@@ -101,26 +101,33 @@ def _judge_modes(context: Context, result: StageResult, captures: tuple[Capture,
     """Judge the steps of every mode; the names of the methods, by mode."""
     methods = {}
     for mode in context.settings.modes:
-        drawn = (context.drawn and mode == "eval") or (mode == "train" and any(Backward.answer(c).random for c in captures))
+        drawn = _is_drawn(context, mode, captures)
         judged = _judged_drawn(context, result, mode, order) if drawn else _judged(context, mode, captures, order)
-        if judged is not None:
-            method, part = judged
-            methods[mode] = method.name
-            if not drawn:
-                repeatability.say_gradients(part, _following(part.pairs), _repeats(captures, mode), f"loss and gradients in {mode} mode")
-            result.doubts += part.doubts
-            result.excused += [note for note in part.excused if note not in result.excused]
-            result.notes += [note for note in part.notes if note not in result.notes]
-            result.pairs += part.pairs
-            result.warnings += part.warnings
+        if judged is None:
+            continue
+        method, part = judged
+        methods[mode] = method.name
+        if not drawn:
+            repeatability.say_gradients(part, _following(part.pairs), _repeats(captures, mode), f"loss and gradients in {mode} mode")
+        result.doubts += part.doubts
+        result.excused += [note for note in part.excused if note not in result.excused]
+        result.notes += [note for note in part.notes if note not in result.notes]
+        result.pairs += part.pairs
+        result.warnings += part.warnings
     return methods
+
+
+def _is_drawn(context: Context, mode: str, captures: tuple[Capture, Capture]) -> bool:
+    """Whether the steps of a mode draw numbers."""
+    if mode == "eval":
+        return context.drawn
+    return mode == "train" and any(Backward.answer(c).random for c in captures)
 
 
 def _following(pairs: list[Pair]) -> list[Pair]:
     """Pairs that hold losses and gradients, or what the steps made of them."""
     keys = [(pair, key_of(pair)) for pair in pairs]
-    made = [(pair, key) for pair, key in keys if key is not None and key.kind in (Kind.GRADIENT, Kind.CHANGE, Kind.LOSS)]
-    return [pair for pair, _ in made]
+    return [pair for pair, key in keys if key is not None and key.kind in (Kind.GRADIENT, Kind.CHANGE, Kind.LOSS)]
 
 
 def _repeats(captures: tuple[Capture, Capture], mode: str) -> tuple[float, float]:
@@ -178,8 +185,9 @@ def _judge_mode(context: Context, result: StageResult, steps: Steps) -> None:
         unknown = [p for p in unsure if p.key not in steps.hidden and not nonfinite.is_unseen(p)]
         if unknown and number > 0 and chaotic is None:
             chaotic = number
-        for pair in unknown if chaotic is not None else []:
-            pair.judged = False
+        if chaotic is not None:
+            for pair in unknown:
+                pair.judged = False
         result.pairs += pairs
     if chaotic is not None and DIVERGED not in {p.verdict for p in result.pairs if p.judged}:
         result.warnings.append(

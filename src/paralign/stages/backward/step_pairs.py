@@ -96,12 +96,14 @@ class Steps:
         alone = [p for p in pairs if p.reference is None or p.candidate is None]
         silent = not all(rates)
         if silent or rates[0] == rates[1] or (alone and rates[0] & rates[1]):
-            for pair in (p for p in pairs if p.verdict == DIVERGED):
-                why = "an optimizer that tells no rate" if silent else "rates in other parameter groups"
-                pair.leave_out(Unjudged.ELSEWHERE, f"{why}: judged by what each parameter does")
-        for pair in (p for p in alone if p.judged):
-            pair.judged, pair.verdict = False, ALIGNED  # the rates that both sides have are at fault, and judged
-            pair.notes.append("a parameter group that the other side has not: judged by what each parameter does")
+            why = "an optimizer that tells no rate" if silent else "rates in other parameter groups"
+            for pair in pairs:
+                if pair.verdict == DIVERGED:
+                    pair.leave_out(Unjudged.ELSEWHERE, f"{why}: judged by what each parameter does")
+        for pair in alone:
+            if pair.judged:
+                pair.judged, pair.verdict = False, ALIGNED  # the rates that both sides have are at fault, and judged
+                pair.notes.append("a parameter group that the other side has not: judged by what each parameter does")
 
     def gradients(self, step: int) -> list[Pair]:
         """The gradient of every parameter that both sides have."""
@@ -147,16 +149,23 @@ class Steps:
 
         Those without a gradient are left out.
         """
-        moved = [p for p in pairs if p.reference is not None and p.stats is not None and self.gradient_size.get(p.reference.name)]
-        return {p.key: self._stored(p, self._held_in(p)) for p in moved}
+        found = {}
+        for pair in pairs:
+            if pair.reference is None or pair.stats is None:
+                continue
+            if self.gradient_size.get(pair.reference.name):
+                found[pair.key] = self._stored(pair, self._held_in(pair))
+        return found
 
     def _held_in(self, pair: Pair) -> str:
         """The element type in which the compared runs hold a parameter.
 
         The coarser, if they hold it in two.
         """
-        weight = self._weights.get(pair.reference.name) if pair.reference is not None else None
-        return DOUBLE if weight is None or self.method.candidate_run == DOUBLE else weight.dtype
+        if pair.reference is None or self.method.candidate_run == DOUBLE:
+            return DOUBLE
+        weight = self._weights.get(pair.reference.name)
+        return DOUBLE if weight is None else weight.dtype
 
     def _stored(self, pair: Pair, dtype: str) -> float:
         """The share of a change that storing its parameter in a type makes."""
@@ -169,10 +178,12 @@ class Steps:
 
         0 where its values were not kept.
         """
-        weight = self._weights.get(name)
         if name not in self._sizes and self.context.weights is not None:
-            known = weight is not None and weight.location is not None
-            self._sizes[name] = resolution.rms(self.context.weights.array(weight)) if known and weight is not None else 0.0
+            weight = self._weights.get(name)
+            if weight is None or weight.location is None:
+                self._sizes[name] = 0.0
+            else:
+                self._sizes[name] = resolution.rms(self.context.weights.array(weight))
         return self._sizes.get(name, 0.0)
 
     def _change_noise(self, pair: Pair, own: Noise) -> Noise:

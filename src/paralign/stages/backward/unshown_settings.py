@@ -35,19 +35,21 @@ def say(context: Context, result: StageResult, captures: tuple[Capture, Capture]
         result: of the stage; nothing is said of one that is not aligned.
         captures: of the steps.
     """
+    if result.verdict != ALIGNED or context.plan is None:
+        return
     first, second = (Backward.answer(capture).optimizer for capture in captures)
-    if result.verdict != ALIGNED or not first or not second or context.plan is None or first["own"] or second["own"]:
+    if not first or not second or first["own"] or second["own"]:
         return
     theirs, ours = (read_config.told(about, []) for about in (first, second))
     for source in context.plan.sources:
-        moves = context.plan.moves_of(source.name)
-        names = [move.candidate.name for move in moves if move.candidate is not None and move.candidate.name in ours]
-        if names and source.name in theirs:
-            steps = [context.has(side, "train_step") for side in ("reference", "candidate")]
-            said = _differing(theirs[source.name], ours[names[0]], steps)
-            result.notes += said
-            if said:
-                return
+        names = [record.name for record in context.plan.candidates_of(source.name) if record.name in ours]
+        if not names or source.name not in theirs:
+            continue
+        steps = [context.has(side, "train_step") for side in ("reference", "candidate")]
+        said = _differing(theirs[source.name], ours[names[0]], steps)
+        result.notes += said
+        if said:
+            return
 
 
 def _differing(reference: Terms, candidate: Terms, steps: Sequence[bool]) -> list[str]:

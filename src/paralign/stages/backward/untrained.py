@@ -34,12 +34,15 @@ def excuse(pairs: Sequence[Pair], *, strict: bool) -> None:
     changes: dict[str, Pair] = {}
     for pair in pairs:
         record = pair.reference
-        if record is not None and record.role == "gradient":
+        if record is None:
+            continue
+        if record.role == "gradient":
             gradients[record.name].append(pair)
-        elif record is not None and record.role == "parameter" and pair.stats is not None:
+        elif record.role == "parameter" and pair.stats is not None:
             changes[record.name] = pair
-    trained = any(p.stats is not None and p.stats.rms_reference > 0 for p in changes.values())
-    for name, change in changes.items() if trained else ():
+    if not any(p.stats is not None and p.stats.rms_reference > 0 for p in changes.values()):
+        return
+    for name, change in changes.items():
         if change.stats is not None and change.stats.rms_reference == change.stats.rms_candidate == 0.0:
             _leave_out((p for p in gradients[name] if _one_sided(p)), Unjudged.FROZEN)
         elif not strict and _unreached(gradients[name]):

@@ -21,6 +21,7 @@ from paralign.worker.protocol import built_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from paralign.capture import Capture
     from paralign.context import Context
 
 
@@ -93,9 +94,10 @@ def replay_random(context: Context, result: StageResult) -> None:
         return
     result.notes += [*notes, *context.untested]
     result.findings += findings
+    confirmed = any(d.confirmed for d in found)
     for finding in findings:
-        finding.proven = any(d.confirmed for d in found)
-    if findings or any(d.confirmed for d in found):
+        finding.proven = confirmed
+    if findings or confirmed:
         known = {d.candidate.source for d in result.divergences if d.candidate is not None}
         result.divergences += [d for d in found if d.candidate is None or d.candidate.source not in known]
         result.verdict = DIVERGED
@@ -112,21 +114,28 @@ def first_divergence(context: Context, result: StageResult) -> Divergence | None
     """Where it starts, with the lines that constructed the layers that the pair belongs to."""
     found = first_wrong(result)
     captures = context.artifacts.get("weights")
-    if found is None or captures is None:
+    if found is None or captures is None or found.pair is None:
         return found
-    ends = (found.pair.reference, found.pair.candidate) if found.pair is not None else ()
-    held = any(record is not None and record.role != "scalar" for record in ends)  # a loss or a rate belongs to no layer
-    for point, capture in zip((found.reference, found.candidate), captures, strict=True):
-        built = built_of(capture).get(point.name.rpartition(".")[0]) if point is not None and held else None
-        if built and point is not None and point.source is None:
-            point.source, point.lines = built[0], built[1:]
-            point.code = code_at(built[0])
     pair = found.pair
-    if found.candidate is not None and pair is not None:
-        shares = [running.kept(r, context.framework(s)) for r, s in ((pair.reference, "reference"), (pair.candidate, "candidate"))]
+    ends = pair.reference, pair.candidate
+    if any(record is not None and record.role != "scalar" for record in ends):  # a loss or a rate belongs to no layer
+        for point, capture in zip((found.reference, found.candidate), captures, strict=True):
+            _name_construction(point, capture)
+    if found.candidate is not None:
+        shares = [running.kept(record, context.framework(side)) for record, side in zip(ends, ("reference", "candidate"), strict=True)]
         if None not in shares and shares[0] != shares[1]:
             _set_momentum(context, found, found.candidate, shares)
     return found
+
+
+def _name_construction(point: Point | None, capture: Capture) -> None:
+    """Give a point without a line the one that constructed its layer."""
+    if point is None or point.source is not None:
+        return
+    built = built_of(capture).get(point.name.rpartition(".")[0])
+    if built:
+        point.source, point.lines = built[0], built[1:]
+        point.code = code_at(built[0])
 
 
 def _set_momentum(context: Context, found: Divergence, point: Point, shares: Sequence[float | None]) -> None:
@@ -153,7 +162,10 @@ def first_wrong(result: StageResult) -> Divergence | None:
     pair = wrong[0]
     place = key_of(pair)
     if place is not None and place.kind is Kind.GRADIENT:
-        pair = [p for p in wrong if (key := key_of(p)) is not None and key.place == place.place][-1]
+        for other in wrong:  # gradients stand in the order of layers: the last one is nearest to the loss
+            key = key_of(other)
+            if key is not None and key.place == place.place:
+                pair = other
     before = result.pairs[: result.pairs.index(pair)]
     agreed = [p.key for p in before if p.verdict == ALIGNED]
     ends = [Point(r.name, r.op, r.source) if r is not None else None for r in (pair.reference, pair.candidate)]

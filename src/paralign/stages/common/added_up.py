@@ -34,7 +34,9 @@ def may_be(result: StageResult, tolerance: Tolerance) -> bool:
         result: of a stage whose pairs were judged by float64 runs on both sides.
         tolerance: the user's, for the stage.
     """
-    if tolerance.ratio is not None or tolerance.absolute or result.findings or any(d.confirmed for d in result.divergences):
+    if tolerance.ratio is not None or tolerance.absolute:
+        return False
+    if result.findings or any(d.confirmed for d in result.divergences):
         return False
     wrong = result.wrong
     return bool(wrong) and all(_is_slight(pair) and _is_before_updates(pair) for pair in wrong)

@@ -87,8 +87,11 @@ def choose(reference: Capture, candidate: Capture, mode: str = "") -> tuple[Meth
         answer = runs_of(capture)
         done = [Pass.of(run) for run in answer.runs]
         runs[side] = {each.precision for each in done if mode in ("", each.mode)}
-        failed = [(Pass.of(run), reason) for run, reason in answer.failed.items()]
-        reasons = dict.fromkeys(reason for each, reason in failed if each.precision == DOUBLE and mode in ("", each.mode))
+        reasons: dict[str, None] = {}
+        for run, reason in answer.failed.items():
+            each = Pass.of(run)
+            if each.precision == DOUBLE and mode in ("", each.mode):
+                reasons[reason] = None
         notes += [f"the {side} does not run in float64: {reason}" for reason in reasons]
     if DOUBLE not in runs["reference"]:
         return PERTURBATION, notes
@@ -102,12 +105,22 @@ def choose(reference: Capture, candidate: Capture, mode: str = "") -> tuple[Meth
 
 def in_lower_precision(candidate: Capture, mode: str = "") -> str:
     """Where a candidate's float64 run computed in less, in words; '' where nowhere."""
-    runs = {DOUBLE, f"{DOUBLE}:{mode}"} if mode else {r.run for r in candidate.records if Pass.of(r.run).precision == DOUBLE}
-    outputs = [r for r in candidate.records if r.run in runs and r.role == "output"]
-    low = sorted({f"{r.name or 'the model'} ({r.dtype})" for r in outputs if _is_coarser(r.dtype)})
+    low = set()
+    for record in candidate.records:
+        if record.role != "output" or not _is_in_double(record.run, mode):
+            continue
+        if _is_coarser(record.dtype):
+            low.add(f"{record.name or 'the model'} ({record.dtype})")
     if not low:
         return ""
-    return f"the candidate computes in lower precision even where everything is float64, in {', '.join(low[:3])}"
+    return f"the candidate computes in lower precision even where everything is float64, in {', '.join(sorted(low)[:3])}"
+
+
+def _is_in_double(run: str, mode: str) -> bool:
+    """Whether a run is in float64, and of a mode unless any will do."""
+    if mode:
+        return run in (DOUBLE, f"{DOUBLE}:{mode}")
+    return Pass.of(run).precision == DOUBLE
 
 
 def _is_coarser(dtype: str) -> bool:
@@ -213,11 +226,12 @@ def settle(pairs: Iterable[Pair], method: Method, tolerance: Tolerance, least: f
     pairs = list(pairs)
     known = [p.noise.value for p in pairs if p.noise is not None and p.stats is not None and p.stats.count >= FEW]
     usual = max(least, statistics.median(known) if known else 0.0)
+    limit = method.limit if tolerance.ratio is None else tolerance.ratio
     for pair in pairs:
         few = pair.stats is not None and pair.stats.count < FEW
         if pair.noise is not None and few and usual > pair.noise.value and not _is_rate(pair):
             pair.noise = Noise(usual, "the usual noise of the stage's larger tensors")
-        judge(pair, limit=method.limit if tolerance.ratio is None else tolerance.ratio, tolerance=tolerance, exact=pair.noise is None)
+        judge(pair, limit=limit, tolerance=tolerance, exact=pair.noise is None)
 
 
 def _is_rate(pair: Pair) -> bool:
@@ -270,15 +284,21 @@ def _say_weakest(result: StageResult) -> None:
 
 def weakest(result: StageResult) -> str:
     """Which value makes a test too weak, and why; '' where none is known to."""
-    weak = [p for p in result.pairs if p.judged and p.verdict == UNDERPOWERED and p.notes]
-    return f"too weak to tell right from wrong: {weak[0].key}: {weak[0].notes[-1]}" if weak else ""
+    for pair in result.pairs:
+        if pair.judged and pair.verdict == UNDERPOWERED and pair.notes:
+            return f"too weak to tell right from wrong: {pair.key}: {pair.notes[-1]}"
+    return ""
 
 
 def _count_elements(result: StageResult) -> None:
     """Count the elements compared as numbers, where some are NaN or infinite."""
-    known = [p.stats for p in result.pairs if p.judged and p.stats is not None]
-    measured = [stats for stats in known if not stats.nan and not stats.inf]
-    whole, compared = sum(s.count for s in measured), sum(finite(s) for s in measured)
+    whole = compared = 0
+    for pair in result.pairs:
+        if not pair.judged or pair.stats is None:
+            continue
+        if not pair.stats.nan and not pair.stats.inf:
+            whole += pair.stats.count
+            compared += finite(pair.stats)
     result.coverage = [c for c in result.coverage if c.what != ELEMENTS]
     if compared < whole:
         result.coverage.append(Coverage(ELEMENTS, compared, whole))

@@ -33,7 +33,10 @@ _LOSS = re.compile(r"loss(_\d+)?( \(\w+\))?$")
 
 def is_unseen(pair: Pair) -> bool:
     """Whether a pair has elements, and none that is finite on a side."""
-    return pair.stats is not None and pair.stats.count > 0 and not finite(pair.stats) and not pair.stats.nan and not pair.stats.inf
+    stats = pair.stats
+    if stats is None or stats.count == 0 or finite(stats):
+        return False
+    return not stats.nan and not stats.inf
 
 
 def excuse_seen_elsewhere(pairs: list[Pair], leaf_of: Callable[[Pair], object]) -> None:
@@ -96,11 +99,11 @@ def told(graph: Graph) -> str:
     ends = list(graph.outputs.values())
     if graph.loss is not None:
         ends.append(graph.loss)
-    spoilt = [v for v in ends if _counts(v.digest)[0]] or [v for v in ends if any(_counts(v.digest))]
-    if spoilt:
-        kind = 0 if _counts(spoilt[0].digest)[0] else 1
+    for kind, what in enumerate(("NaN", "infinities")):
+        spoilt = [v for v in ends if _counts(v.digest)[kind]]
+        if not spoilt:
+            continue
         made = origin(spoilt, kind)
-        what = ("NaN", "infinities")[kind]
         if isinstance(made, tuple):
             return f"{what} came in with {made[0].record.name or 'a value that was given'}"
         return f"{what} first made by {_place(made)}"

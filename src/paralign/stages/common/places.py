@@ -88,10 +88,14 @@ def _numbered(record: Record) -> PairKey | None:
     whole, _, inner = record.name.partition(".")
     word, _, number = whole.partition("_")
     kind = _NUMBERED.get(word)
-    leaf = ".".join(part for part in (inner, record.leaf) if part)
-    if kind is Kind.BATCH and number in ("", "last"):
-        return PairKey(Kind.BATCH if number else Kind.LOADER, leaf, LAST)
-    return PairKey(kind, leaf, int(number)) if kind is not None and number.isdecimal() else None
+    if kind is None:
+        return None
+    leaf = ".".join(filter(None, (inner, record.leaf)))
+    if kind is Kind.BATCH and number == "":
+        return PairKey(Kind.LOADER, leaf, LAST)
+    if kind is Kind.BATCH and number == "last":
+        return PairKey(Kind.BATCH, leaf, LAST)
+    return PairKey(kind, leaf, int(number)) if number.isdecimal() else None
 
 
 def sample_of(pair: Pair) -> PairKey | None:

@@ -58,15 +58,19 @@ def judge(
     in_float64 = method in (FLOAT64, PARTLY)
     if not in_float64 or result.verdict == DIVERGED or tolerance.absolute:
         return
-    native = replace(_NATIVE, limit=max(TOLD if alone else LIMIT, tolerance.ratio or 0.0))
+    limit, least = (TOLD, 0.0) if alone else (LIMIT, LEAST)
+    native = replace(_NATIVE, limit=max(limit, tolerance.ratio or 0.0))
     both = [ends for ends in points if None not in ends]
     pairs = [p for p in paired(*captures, both, native, Tolerance()) if p.noise is not None]
-    settle(pairs, native, Tolerance(), least=0.0 if alone else LEAST)
+    settle(pairs, native, Tolerance(), least=least)
+    wrong, loud = [], []
     for pair in pairs:
         pair.key = f"{pair.key}{NATIVE_KEY}"
         pair.judged = pair.verdict != UNDERPOWERED
-    wrong = [p for p in pairs if p.verdict == DIVERGED]
-    loud = [p for p in pairs if p.judged and p not in wrong and (p.ratio or 0.0) > TOLD]
+        if pair.verdict == DIVERGED:
+            wrong.append(pair)
+        elif pair.judged and (pair.ratio or 0.0) > TOLD:
+            loud.append(pair)
     result.pairs += wrong
     if wrong:
         result.verdict = DIVERGED

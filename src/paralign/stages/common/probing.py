@@ -144,17 +144,19 @@ def probe(context: Context, result: StageResult, evaluation: Capture, function: 
         result.notes.append(f"the {function} was not probed: {answers[0].left_out['all']}")
         return
     pairs = paired(*captures, points_of(captures[0].records, captures[1].records), ROUNDING, context.settings.tolerance_of(function))
+    shown = {f"probe_{name}" for name in PROBES}  # without the ways in which equal scores were told apart
     for pair in pairs:
         pair.judged = False
-    shown = {f"probe_{name}" for name in PROBES}  # without the ways in which equal scores were told apart
-    result.pairs += [pair for pair in pairs if (record := pair.reference or pair.candidate) is not None and record.name in shown]
+        record = pair.reference or pair.candidate
+        if record is not None and record.name in shown:
+            result.pairs.append(pair)
     if real:
         return  # a probe then tells nothing of its own
     if ignored.value is not None:
         result.notes.append(ignored.told())
+    is_open = ignored.kept_by_reference or ignored.beyond  # no data are known to have it, or the reference makes of it what it may
     for name, about in PROBES.items():
-        is_open = ignored.kept_by_reference or ignored.beyond  # no data are known to have it, or the reference makes of it what it may
-        warns = name in IGNORING and is_open
+        warns = is_open and name in IGNORING
         _judge(result, function, name, replace(about, weight=Weight.WARNS) if warns else about, pairs, captures)
 
 
@@ -162,13 +164,15 @@ def _judge(result: StageResult, function: str, name: str, about: Probe, pairs: l
     """Add what one probe came to."""
     answers = [Probes.answer(c) for c in captures]
     refused = [a.probes.get(name, "ok") for a in answers]
-    if [r != "ok" for r in refused].count(True) == 1:
+    failing = [reason for reason in refused if reason != "ok"]
+    if len(failing) == 1:
         _refused(result, function, name, about, refused)
-    elif all(r == "ok" for r in refused) and name not in answers[0].left_out:
-        values = [_values(c, f"probe_{name}") for c in captures]
-        wrong = [leaf for leaf in values[0] if leaf in values[1] and not _same(values[0][leaf], values[1][leaf], about)]
-        if wrong:
-            _differs(result, function, name, about, [pairs, captures, answers, wrong])
+    if failing or name in answers[0].left_out:
+        return
+    ours, theirs = (_values(c, f"probe_{name}") for c in captures)
+    wrong = [leaf for leaf in ours if leaf in theirs and not _same(ours[leaf], theirs[leaf], about)]
+    if wrong:
+        _differs(result, function, name, about, [pairs, captures, answers, wrong])
 
 
 def _values(capture: Capture, name: str) -> dict[str, Any]:
@@ -232,12 +236,11 @@ def _tied(result: StageResult, function: str, told: str, captures: list[Capture]
     That matters if real ones tie.
     """
     for number in range(1, BROKEN + 1):
-        values = [_values(c, f"probe_ties_broken_{number}") for c in captures]
-        broken = [leaf for leaf in wrong if leaf not in values[0] or leaf not in values[1]]
-        broken += [leaf for leaf in wrong if leaf not in broken and not _same(values[0][leaf], values[1][leaf], PROBES["one_class"])]
-        if broken:
-            result.warnings.append(f"{told}; they also do where no two scores are equal")
-            return
+        ours, theirs = (_values(c, f"probe_ties_broken_{number}") for c in captures)
+        for leaf in wrong:
+            if leaf not in ours or leaf not in theirs or not _same(ours[leaf], theirs[leaf], PROBES["one_class"]):
+                result.warnings.append(f"{told}; they also do where no two scores are equal")
+                return
     why = f"each side ranks equal scores its own way: with these told apart the {_several(function)} agree"
     tied, rows = answer.tied, answer.rows
     if tied:

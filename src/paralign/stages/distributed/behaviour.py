@@ -165,12 +165,14 @@ def _times(values: Mapping[str, Array], factor: float) -> Mapping[str, Array]:
 
 
 def _summed(sets: Sequence[Mapping[str, Array]], factors: Sequence[float]) -> dict[str, Array]:
+    """What all sets have, added up, each times its factor."""
     names = set.intersection(*(set(values) for values in sets))
-    return {
-        name: sum((values[name] * factor for values, factor in zip(sets, factors, strict=True)), np.zeros(()))
-        for name in sets[0]
-        if name in names
-    }
+    found = {}
+    for name in sets[0]:
+        if name in names:
+            weighted = (values[name] * factor for values, factor in zip(sets, factors, strict=True))
+            found[name] = sum(weighted, np.zeros(()))
+    return found
 
 
 # -- samples -------------------------------------------------------------------------------------------------------------------
@@ -200,9 +202,12 @@ class Shares:
     def told(self) -> str:
         """In words, with numbers."""
         parts = [self.spread.value, f"{self.total} samples"]
-        parts += [f"{self.missing} given to no rank"] if self.missing else []
-        parts += [f"{self.twice} given again" if self.spread is not Spread.PADDED else f"{self.twice} of padding"] if self.twice else []
-        parts += [] if len(set(self.batches)) < 2 else [f"batches by rank: {', '.join(map(str, self.batches))}"]  # noqa: PLR2004 - they differ
+        if self.missing:
+            parts.append(f"{self.missing} given to no rank")
+        if self.twice:
+            parts.append(f"{self.twice} of padding" if self.spread is Spread.PADDED else f"{self.twice} given again")
+        if len(set(self.batches)) > 1:
+            parts.append(f"batches by rank: {', '.join(map(str, self.batches))}")
         return "; ".join(parts)
 
 
@@ -279,18 +284,21 @@ def average(told: Sequence[float], own: Sequence[float] | None, counts: Sequence
     """
     if all(_near(value, alone) for value in told):
         return Average.SAMPLES
-    known = own is not None and counts is not None and len(own) == len(told)
-    if any(not _near(value, told[0]) for value in told[1:]):
-        return Average.OWN if not known or own is None or all(map(_near, told, own)) else Average.OTHER
-    if not known or own is None or counts is None:
-        return Average.OTHER
+    ranks_differ = any(not _near(value, told[0]) for value in told[1:])
+    if own is None or counts is None or len(own) != len(told):
+        return Average.OWN if ranks_differ else Average.OTHER
+    if ranks_differ:
+        return Average.OWN if all(map(_near, told, own)) else Average.OTHER
     ways = {
         Average.PADDED: float(np.average(own, weights=counts)) if sum(counts) else float("nan"),
         Average.RANKS: float(np.mean(own)),
         Average.SUM: float(np.sum(own)),
         Average.FIRST: own[0],
     }
-    return next((way for way, value in ways.items() if _near(told[0], value)), Average.OTHER)
+    for way, value in ways.items():
+        if _near(told[0], value):
+            return way
+    return Average.OTHER
 
 
 def _near(one: float, other: float) -> bool:

@@ -163,16 +163,18 @@ def _pair(result: StageResult, key: str, ends: list[Trait | None]) -> Pair:
     pair = compare_pair(key, records[0], records[1], None, None)
     present = [trait for trait in ends if trait is not None]
     pair.judged = all(trait.judged for trait in present)
-    measured = next((trait.found for trait in reversed(present) if trait.found is not None), None)
-    if measured is not None:
-        pair.stats = Stats(count=1, rel_l2=measured.error)
-        pair.noise = Noise(measured.noise, "one process in float64 against its native run")
+    for trait in present:  # the candidate's measurement, where both have one
+        if trait.found is not None:
+            pair.stats = Stats(count=1, rel_l2=trait.found.error)
+            pair.noise = Noise(trait.found.noise, "one process in float64 against its native run")
     if len(present) < len(ends):  # what cannot be told of one side alone
         pair.verdict, pair.judged = NOT_TESTED, False
         result.notes.append(f"not compared: {key} (cannot be told of the {SIDES[ends.index(None)]})")
         return pair
     judge(pair, limit=LIMIT)
-    pair.notes = [f"{present[0].told} in the reference, {present[1].told} in the candidate"] if pair.verdict == DIVERGED else []
+    pair.notes = []
+    if pair.verdict == DIVERGED:
+        pair.notes.append(f"{present[0].told} in the reference, {present[1].told} in the candidate")
     weak = [f"{side}: {trait.weak}" for side, trait in zip(SIDES, present, strict=True) if trait.weak]
     if weak and (pair.verdict != DIVERGED or present[0].weak):  # what the reference does is not known: nothing to be held against
         pair.verdict = UNDERPOWERED
@@ -198,15 +200,22 @@ def _tell(result: StageResult, pair: Pair, ends: list[Trait | None]) -> None:
         return
     here, there = ("not there" if trait is None else trait.told for trait in (candidate, reference))
     cause = f"{pair.key}: {here} in the candidate; {there} in the reference"
-    known = [trait for trait in (candidate, reference) if trait is not None]
-    unsound = [trait for trait in known if not trait.sound]
-    fix = next((trait.fix for trait in [*unsound[:1], *known] if trait.fix), "let both sides do the same")
+    fix = _fix([trait for trait in (candidate, reference) if trait is not None])
     if not pair.judged:
         result.warnings.append(f"{cause}: {fix}")
         return
     result.findings.append(Finding(f"distributed/{pair.key.replace(' ', '-')}", cause, fix))
     points = [None if trait is None else _point(trait) for trait in ends]
     result.divergences.append(Divergence(points[0], points[1], pair))
+
+
+def _fix(known: list[Trait]) -> str:
+    """What to do where traits differ: the advice of the first unsound one, else of any."""
+    unsound = [trait for trait in known if not trait.sound]
+    for trait in [*unsound[:1], *known]:
+        if trait.fix:
+            return trait.fix
+    return "let both sides do the same"
 
 
 def _point(trait: Trait) -> Point:

@@ -18,7 +18,7 @@ from paralign.worker.share import LEFT, gradients_of_ranks
 from paralign.worker.single import GIVEN, JOINED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from paralign.capture import Capture
     from paralign.capture.merged import Merged
@@ -30,6 +30,9 @@ _SOUND = (Way.JOINED, Way.SAMPLES, Way.MEAN, Way.GIVEN, Way.NOTHING)
 
 #: the rounding of weights, as a share of an update, up to which it is granted: a factor of the rate that is off by 5 % is still seen
 COARSE = 0.01
+
+#: the relative distance of running statistics that rounding explains
+STATISTICS = 1e-5
 
 
 @dataclass
@@ -95,8 +98,9 @@ class Side:
         ranks = [_at(call, self.ranks, role, rank=rank) for rank in range(count)]
         batches = (*range(count), JOINED)
         ones = {rank: _at(call, self.one, role, run=run, rank=rank) for rank in batches}
-        both = run == DOUBLE and NATIVE in self.alone.runs
-        native = [_at(call, self.one, role, run=NATIVE, rank=rank) for rank in batches] if both else None
+        native = None
+        if run == DOUBLE and NATIVE in self.alone.runs:
+            native = [_at(call, self.one, role, run=NATIVE, rank=rank) for rank in batches]
         sizes = [answer.sizes[0] or 1 for answer in self.answers]
         return Evidence(ranks, [ones[rank] for rank in range(count)], ones[JOINED], native, sizes)
 
@@ -132,12 +136,19 @@ def traits(side: Side) -> Iterator[Trait]:
     yield from _seeds(side)
 
 
+def _unlike(states: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Names of what is not the same in all ranks."""
+    first, *others = states
+    return [name for name, value in first.items() if any(other.get(name) != value for other in others)]
+
+
 def _start(side: Side) -> Trait:
-    starts = [answer.start for answer in side.answers]
-    unlike = [name for name, value in starts[0].items() if any(other.get(name) != value for other in starts[1:])]
-    told = "the same weights in all ranks" if not unlike else "other weights in each rank"
-    fix = f"bring rank 0's weights to all ranks before the first step (first that differs: {unlike[0]})" if unlike else ""
-    return Trait("start of the ranks", told, not unlike, *side.place("distribute", "build_model"), fix=fix)
+    place = side.place("distribute", "build_model")
+    unlike = _unlike([answer.start for answer in side.answers])
+    if not unlike:
+        return Trait("start of the ranks", "the same weights in all ranks", True, *place)
+    fix = f"bring rank 0's weights to all ranks before the first step (first that differs: {unlike[0]})"
+    return Trait("start of the ranks", "other weights in each rank", False, *place, fix=fix)
 
 
 def _replicas(side: Side) -> Iterator[Trait]:
@@ -145,8 +156,7 @@ def _replicas(side: Side) -> Iterator[Trait]:
     steps = [answer.replicas for answer in side.answers]
     count = min(map(len, steps))
     for step in range(count):
-        states = [each[step] for each in steps]
-        unlike = [n for n in states[0] if n in parameters and any(other.get(n) != states[0][n] for other in states[1:])]
+        unlike = [name for name in _unlike([each[step] for each in steps]) if name in parameters]
         if unlike:
             fix = "bring the gradients of all ranks together before the update"
             told = f"different after step {step}"
@@ -203,8 +213,9 @@ def _made(update: Mapping[str, Array], given: Mapping[str, Array], scale: float,
     size = float(np.sqrt(sum(np.sum(value**2) for value in wanted.values())))
     rounding = resolution * (1 + abs(scale)) / size if size else 0.0
     granted = rounding if rounding <= COARSE else 0.0  # an update that drowns in rounding proves nothing
-    within = error <= behaviour.LIMIT * behaviour.LEAST + granted
-    return Found(Way.GIVEN if within else Way.OTHER, error, worst="" if within else behaviour.worst(update, wanted))
+    if error <= behaviour.LIMIT * behaviour.LEAST + granted:
+        return Found(Way.GIVEN, error)
+    return Found(Way.OTHER, error, worst=behaviour.worst(update, wanted))
 
 
 def _brought(key: str, found: Found, place: tuple[str, str]) -> Trait:
@@ -217,13 +228,13 @@ def _brought(key: str, found: Found, place: tuple[str, str]) -> Trait:
 def _loss(side: Side) -> Trait | None:
     run = DOUBLE if DOUBLE in side.alone.runs else NATIVE
     losses = side.alone.losses.get(run, {})
-    told = [answer.losses[0] for answer in side.answers]
-    own = [losses.get(str(rank)) for rank in range(len(told))]
+    told = _floats([answer.losses[0] for answer in side.answers])
+    own = _floats([losses.get(str(rank)) for rank in range(len(side.answers))])
     joined = losses.get(str(JOINED))
-    if joined is None or None in told or None in own:
+    if joined is None or told is None or own is None:
         return None
     place = side.place("train_step", "loss")
-    what = _way_of_losses([float(value) for value in told if value is not None], [float(value) for value in own if value is not None])
+    what = _way_of_losses(told, own)
     if what is None:
         weights = [answer.sizes[0] or 1 for answer in side.answers]
         average = np.average(np.array(told, float), weights=weights)
@@ -232,6 +243,12 @@ def _loss(side: Side) -> Trait | None:
     if what is None:
         return Trait("loss", "nothing that the ranks' batches explain", False, *place, judged=True)
     return Trait("loss", f"each rank tells the loss {what}", True, *place, judged=False)
+
+
+def _floats(values: Sequence[float | None]) -> list[float] | None:
+    """Values as numbers; None where one of them is not known."""
+    known = [float(value) for value in values if value is not None]
+    return known if len(known) == len(values) else None
 
 
 def _way_of_losses(told: list[float], own: list[float]) -> str | None:
@@ -324,15 +341,18 @@ def _statistics_of(evidence: Evidence, names: list[str]) -> str:
     def only(values: Mapping[str, Array]) -> dict[str, Array]:
         return {name: values[name] for name in names if name in values}
 
-    joined, noise = only(evidence.joined), 1e-5
     ranks, alone = [only(each) for each in evidence.ranks], [only(each) for each in evidence.alone]
-    if all(behaviour.distance(rank, joined) <= noise for rank in ranks):
+
+    def all_are(value: Mapping[str, Array]) -> bool:
+        return all(behaviour.distance(rank, value) <= STATISTICS for rank in ranks)
+
+    if all_are(only(evidence.joined)):
         return "of all ranks' samples: synchronised"
-    if all(behaviour.distance(rank, own) <= noise for rank, own in zip(ranks, alone, strict=True)):
+    if all(behaviour.distance(rank, own) <= STATISTICS for rank, own in zip(ranks, alone, strict=True)):
         return "of each rank's own samples: not synchronised"
-    if all(behaviour.distance(rank, alone[0]) <= noise for rank in ranks):
+    if all_are(alone[0]):
         return "of rank 0's samples in all ranks"
-    if all(behaviour.distance(rank, _mean(alone)) <= noise for rank in ranks):
+    if all_are(_mean(alone)):
         return "the mean of what the ranks have, each alone"
     return "nothing that the ranks' batches explain"
 
@@ -353,14 +373,15 @@ def _metrics(side: Side) -> Iterator[Trait]:
         own, counts = _local(local, path, alone)
         found = behaviour.average([each[path] for each in told], own, counts, value)
         sound = found in (Average.SAMPLES, Average.PADDED)
-        fix = "sum the metric times the samples over the ranks, and divide by the sum of the samples"
-        even = sound and counts is not None and len(set(counts)) == 1
-        remark = "all ranks have as many samples: an average over the ranks would not show" if even else ""
+        remarks = []
         if found is Average.PADDED:
-            remark = f"samples that fill the shares count twice: {told[0][path]:g} instead of {value:g}" + (f"; {remark}" if remark else "")
+            remarks.append(f"samples that fill the shares count twice: {told[0][path]:g} instead of {value:g}")
+        if sound and counts is not None and len(set(counts)) == 1:
+            remarks.append("all ranks have as many samples: an average over the ranks would not show")
+        fix = "" if sound else "sum the metric times the samples over the ranks, and divide by the sum of the samples"
         weak = "nothing explains it" if found is Average.OTHER else ""
         place = side.place("evaluate")
-        yield Trait(f"metric {path}".strip(), found.value, sound, *place, fix="" if sound else fix, weak=weak, remark=remark)
+        yield Trait(f"metric {path}".strip(), found.value, sound, *place, fix=fix, weak=weak, remark="; ".join(remarks))
 
 
 def _local(local: list[LocalMetric | None], path: str, alone: dict[str, float]) -> tuple[list[float] | None, list[int] | None]:
@@ -412,14 +433,9 @@ def _prints(side: Side) -> Trait:
 
 def _seeds(side: Side) -> Iterator[Trait]:
     states = [answer.generators for answer in side.answers]
+    unlike = _unlike(states)
+    fix = "seed the ranks alike on both sides, or with the rank in the seed on both"
     for name in states[0]:
-        equal = all(state.get(name) == states[0][name] for state in states[1:])
-        told = "the same numbers in all ranks" if equal else "other numbers in each rank"
-        fix = "seed the ranks alike on both sides, or with the rank in the seed on both"
-        yield Trait(
-            f"draws of {'the framework' if name == 'framework' else name}",
-            told,
-            True,
-            *side.place("distribute", "build_dataloader"),
-            fix=fix,
-        )
+        told = "other numbers in each rank" if name in unlike else "the same numbers in all ranks"
+        what = "the framework" if name == "framework" else name
+        yield Trait(f"draws of {what}", told, True, *side.place("distribute", "build_dataloader"), fix=fix)

@@ -112,7 +112,7 @@ def _is_finite(captures: tuple[Capture, Capture], ends: tuple[Record | None, Rec
 
     Formulas that mean the same overflow at other places.
     """
-    known = [
-        (capture, record) for capture, record in zip(captures, ends[:2], strict=True) if record is not None and record.location is not None
-    ]
-    return len(known) == len(captures) and all(bool(np.isfinite(capture.array(record)).all()) for capture, record in known)
+    first, second, _ = ends
+    if first is None or second is None or first.location is None or second.location is None:
+        return False
+    return all(bool(np.isfinite(capture.array(record)).all()) for capture, record in zip(captures, (first, second), strict=True))

@@ -40,12 +40,14 @@ def movable(context: Context, *, single: bool = False, buffers: bool = False) ->
         buffers: buffers too, as the running statistics of a normalisation are.
     """
     weights, plan = context.weights, context.plan
-    if weights is None or plan is None or context.guessed or not plan.complete or context.settings.weights != "copy":
+    if weights is None or plan is None or context.settings.weights != "copy":
+        return {}
+    if context.guessed or not plan.complete:
         return {}
     parameters = told_apart(weights, [record for record in plan.sources if record.role == "parameter"], single=single)
-    return (
-        {**told_apart(weights, [record for record in plan.sources if record.role != "parameter"]), **parameters} if buffers else parameters
-    )
+    if not buffers:
+        return parameters
+    return {**told_apart(weights, [record for record in plan.sources if record.role != "parameter"]), **parameters}
 
 
 def hiding(context: Context) -> dict[str, Typed]:
@@ -60,8 +62,13 @@ def hiding(context: Context) -> dict[str, Typed]:
     if weights is None or not values:
         return {}
     zeros = {r.name for r in weights.records if r.name in values and not weights.array(r).any()}
-    added = {name for name in zeros if any(word in name.rpartition(".")[2] for word in BIASES)}
-    return {name: value for name, value in values.items() if name in zeros - added}
+    return {name: value for name, value in values.items() if name in zeros and not _is_bias(name)}
+
+
+def _is_bias(name: str) -> bool:
+    """Whether a parameter's name says that it is added."""
+    leaf = name.rpartition(".")[2]
+    return any(word in leaf for word in BIASES)
 
 
 @contextmanager

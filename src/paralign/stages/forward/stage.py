@@ -260,9 +260,11 @@ def _judge_replay(result: StageResult, replay: pipeline.Replay) -> None:
     for pair in result.pairs:
         if pair.verdict == DIVERGED or _is_loud(pair):
             pair.leave_out(Unjudged.DRAWN, "differs by what is drawn in eval mode: with the reference's draws it is the same")
-    result.verdict = UNDERPOWERED if any(p.judged and p.verdict == UNDERPOWERED for p in result.pairs) else ALIGNED
-    if result.verdict == ALIGNED:
-        result.notes = [note for note in result.notes if note != said]
+    if any(p.judged and p.verdict == UNDERPOWERED for p in result.pairs):
+        result.verdict = UNDERPOWERED
+        return
+    result.verdict = ALIGNED
+    result.notes = [note for note in result.notes if note != said]
 
 
 def _say_structure(result: StageResult, reference: Capture, candidate: Capture) -> None:

@@ -127,19 +127,22 @@ def _groups(context: Context, answers: list[Started]) -> list[_Group]:
     for move in plan.moves:
         if move.reference is None or move.candidate is None:
             continue
-        ends = {
-            (side, record.name): record
-            for side, record in enumerate((move.reference, move.candidate))
-            if record.name not in answers[side].shared
-        }
+        ends: dict[tuple[int, str], Record] = {}
+        for side, record in enumerate((move.reference, move.candidate)):
+            if record.name not in answers[side].shared:
+                ends[side, record.name] = record
         met = [end for known in ends if known in roots for end in roots[known]]
         shared = list(dict.fromkeys([*met, *ends]))
         for end in shared:
             roots[end] = shared
         found.update(ends)
-    groups = {id(group): group for group in roots.values()}
-    made = [_Group(*([found[end] for end in group if end[0] == side] for side in (0, 1))) for group in groups.values()]
-    return [group for group in made if _is_whole(group)]
+    made = []
+    for root in {id(each): each for each in roots.values()}.values():
+        references, candidates = ([found[end] for end in root if end[0] == side] for side in (0, 1))
+        group = _Group(references, candidates)
+        if _is_whole(group):
+            made.append(group)
+    return made
 
 
 def _is_whole(group: _Group) -> bool:
@@ -148,8 +151,13 @@ def _is_whole(group: _Group) -> bool:
 
 
 def _both(group: _Group, starts: list[dict[str, Start | None]]) -> tuple[Start, Start] | None:
-    sides = [[start for r in ends if (start := side[r.name]) is not None] for side, ends in zip(starts, _ends(group), strict=True)]
-    return (joined(sides[0]), joined(sides[1])) if all(sides) else None
+    sides = []
+    for side, ends in zip(starts, _ends(group), strict=True):
+        kept = [side[record.name] for record in ends]
+        sides.append([start for start in kept if start is not None])
+    if not all(sides):
+        return None
+    return joined(sides[0]), joined(sides[1])
 
 
 def _pair(group: _Group, judged: Judged) -> Pair:
@@ -235,9 +243,11 @@ class _Words:
 
     def __init__(self, context: Context, side: str) -> None:
         self.framework = context.framework(side)
-        capture: Capture | None = context.artifacts["weights"][side == "candidate"] if "weights" in context.artifacts else None
-        self.built = {} if capture is None else built_of(capture)
-        self.records = [] if capture is None else capture.records
+        self.built: dict[str, list[str]] = {}
+        self.records: list[Record] = []
+        if "weights" in context.artifacts:
+            capture: Capture = context.artifacts["weights"][side == "candidate"]
+            self.built, self.records = built_of(capture), capture.records
         self._right: set[tuple[str, str]] = set()
 
     def reading(self, record: Record) -> Reading:
@@ -255,7 +265,8 @@ class _Words:
         Of a helper that constructs others rightly it is the line that calls it for this one.
         """
         lines = self._lines(record)
-        line = next((line for line in lines if (_leaf(record), line) not in self._right), next(iter(lines), None))
+        own = [line for line in lines if (_leaf(record), line) not in self._right]
+        line = next(iter(own or lines), None)
         return Point(record.name, record.op, line, code_at(line), [each for each in lines if each != line])
 
     def _lines(self, record: Record) -> list[str]:
@@ -286,8 +297,10 @@ def _say_dependence(context: Context, result: StageResult, groups: list[_Group],
 
 def _tied(context: Context, answers: list[Started]) -> list[tuple[list[str], str, str, str]]:
     """Names of the reference that are one tensor on one side and several on the other."""
+    if context.plan is None:
+        return []
     found = []
-    moves = [] if context.plan is None else [m for m in context.plan.moves if m.whole]
+    moves = [m for m in context.plan.moves if m.whole]
     twins_of = [(m.reference.name, m.candidate.name) for m in moves if m.reference is not None and m.candidate is not None]
     for side, where in enumerate(("reference", "candidate")):
         roots = [answers[s].shared for s in (side, 1 - side)]
@@ -380,8 +393,11 @@ def _is_loaded(judged: list[Judged]) -> bool:
     What its training begins with from scratch is then not known.
     """
     laws = [each.laws for each in judged if each.laws is not None]
-    fixed = any(one.family is Family.FIXED for one, _ in laws)
-    return fixed and not any(one.drawn for one, _ in laws) and any(other.drawn for _, other in laws)
+    if any(one.drawn for one, _ in laws):
+        return False
+    if not any(one.family is Family.FIXED for one, _ in laws):
+        return False
+    return any(other.drawn for _, other in laws)
 
 
 def _leave_open(result: StageResult) -> None:

@@ -105,9 +105,15 @@ def joined(parts: list[Start]) -> Start:
 def judge(pairs: list[tuple[Start, Start] | None]) -> list[Judged]:
     """Judge whether both sides of every tensor follow one law; tests are counted together."""
     known = [None if pair is None else (recognise(*_of(pair[0])), recognise(*_of(pair[1]))) for pair in pairs]
-    tests = TESTS * sum(1 for laws in known if laws is not None and all(law.drawn for law in laws))
-    limit = ALPHA / max(1, tests)
-    return [Judged() if pair is None or laws is None else _judged(pair, laws, limit) for pair, laws in zip(pairs, known, strict=True)]
+    drawn = [laws for laws in known if laws is not None and all(law.drawn for law in laws)]
+    limit = ALPHA / max(1, TESTS * len(drawn))
+    judged = []
+    for pair, laws in zip(pairs, known, strict=True):
+        if pair is None or laws is None:
+            judged.append(Judged())
+        else:
+            judged.append(_judged(pair, laws, limit))
+    return judged
 
 
 def _of(start: Start) -> tuple[Array, Array]:

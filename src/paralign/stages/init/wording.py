@@ -71,10 +71,11 @@ class Reading:
         for kernel in kernels:
             rank = len(kernel.shape)
             kernel_kind = layer(str(kernel.attrs.get("kind") or ""))
-            if rank > 1 and 0 not in kernel.shape and kernel_kind != "embedding":
-                axes = layout(framework, kernel_kind, neutral_leaf(kernel_kind, str(kernel.attrs.get("leaf", ""))), rank)
-                shape = [kernel.shape[axes.index(axis)] for axis in range(rank)]
-                return cls(fans(shape), kind)
+            if rank <= 1 or 0 in kernel.shape or kernel_kind == "embedding":
+                continue
+            axes = layout(framework, kernel_kind, neutral_leaf(kernel_kind, str(kernel.attrs.get("leaf", ""))), rank)
+            shape = [kernel.shape[axes.index(axis)] for axis in range(rank)]
+            return cls(fans(shape), kind)
         return cls(None, kind)
 
     def is_default(self, law: Law) -> bool:
@@ -90,9 +91,12 @@ class Reading:
         rules = {Family.UNIFORM: BOUNDS, Family.NORMAL: DEVIATIONS}.get(law.family, ())
         number = (law.high - law.low) / 2 if law.family is Family.UNIFORM else law.std
         slack = NEAR + 3 * law.error
-        near = [(abs(number / made(*self.fans) - 1), said) for said, made in rules]
-        right = [(apart, said) for apart, said in near if apart <= slack]
-        return min(right)[1] if right else ""
+        near = []
+        for said, made in rules:
+            apart = abs(number / made(*self.fans) - 1)
+            if apart <= slack:
+                near.append((apart, said))
+        return min(near)[1] if near else ""
 
     def name(self, law: Law) -> str:
         """The rule where one is known, else the law."""
@@ -101,8 +105,10 @@ class Reading:
     def said(self, law: Law) -> str:
         """The law, with its rule and how well it fits."""
         rule = self.rule(law)
-        fit = "" if law.fit is None or law.family is Family.OTHER else f" (fit p = {law.fit:.2g})"
-        return (f"{rule} = {law}" if rule else str(law)) + fit
+        said = f"{rule} = {law}" if rule else str(law)
+        if law.fit is None or law.family is Family.OTHER:
+            return said
+        return f"{said} (fit p = {law.fit:.2g})"
 
 
 def instead(law: Law, name: str, framework: str, *, is_default: bool) -> str:

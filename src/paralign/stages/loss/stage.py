@@ -107,7 +107,8 @@ def _leave_out_unattached(context: Context, result: StageResult) -> set[str]:
     Returns:
         The outputs whose gradients differ and are left out.
     """
-    wrong = [p for p in result.pairs if p.verdict == DIVERGED and p.reference is not None and p.reference.name == "gradient"]
+    diverged = [p for p in result.pairs if p.verdict == DIVERGED]
+    wrong = [(p, p.reference.leaf) for p in diverged if p.reference is not None and p.reference.name == "gradient"]
     if not wrong or not context.has("candidate", "build_model"):
         return set()
     try:
@@ -117,11 +118,13 @@ def _leave_out_unattached(context: Context, result: StageResult) -> set[str]:
             f"which outputs are trained was not found out: the {failure.side} failed with {failure.type}: {failure.message}"
         )
         return set()
-    left_out = [p for p in wrong if p.reference is not None and p.reference.leaf in free]
-    for pair in left_out:
-        pair.leave_out(Unjudged.UNATTACHED, UNATTACHED)
-        result.notes.append(f"{pair.key} differs and was not judged: {UNATTACHED}")
-    return {p.reference.leaf for p in left_out if p.reference is not None}
+    left_out = set()
+    for pair, leaf in wrong:
+        if leaf in free:
+            pair.leave_out(Unjudged.UNATTACHED, UNATTACHED)
+            result.notes.append(f"{pair.key} differs and was not judged: {UNATTACHED}")
+            left_out.add(leaf)
+    return left_out
 
 
 def _unattached(context: Context) -> set[str]:
@@ -140,8 +143,13 @@ def _unattached(context: Context) -> set[str]:
     if ours is None or theirs is None or len(ours) != len(theirs):
         return set()
     named = dict(theirs)
-    same = set(named) == {path for path, _ in ours}
-    return {path for (path, mine), (_, other) in zip(ours, theirs, strict=True) if not mine and not (named[path] if same else other)}
+    same_names = set(named) == {path for path, _ in ours}
+    found = set()
+    for (path, attached), (_, beside) in zip(ours, theirs, strict=True):
+        counterpart = named[path] if same_names else beside
+        if not attached and not counterpart:
+            found.add(path)
+    return found
 
 
 def sensitivity(context: Context) -> float:

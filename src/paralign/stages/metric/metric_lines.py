@@ -58,9 +58,11 @@ def _point(pair: Pair) -> str:
     '' for probes and for each side's own evaluation.
     """
     record = pair.reference or pair.candidate
-    name = "" if record is None else record.name
-    batch = name.startswith("batch_") and name[len("batch_") :].isdigit()
-    return name if batch or name in JOINED else ""
+    if record is None:
+        return ""
+    word, _, number = record.name.partition("_")
+    is_batch = word == "batch" and number.isdigit()
+    return record.name if is_batch or record.name in JOINED else ""
 
 
 @np.errstate(all="ignore")

@@ -94,8 +94,10 @@ def _trace_back(context: Context, result: StageResult, evaluation: Capture) -> b
     Gives whether there is one.
     """
     wrong = next((p for p in result.wrong if metric_lines.is_of_batch(p)), None)
-    sides = tracing_back.recorded(context, "metric", {"evaluation": evaluation}) if wrong is not None else None
-    if sides is None or wrong is None or wrong.candidate is None or wrong.reference is None:
+    if wrong is None:
+        return False
+    sides = tracing_back.recorded(context, "metric", {"evaluation": evaluation})
+    if sides is None or wrong.candidate is None or wrong.reference is None:
         return False
     names = [f"{r.name}:{r.leaf}" for r in (wrong.candidate, wrong.reference)]
     right = [f"{p.candidate.name}:{p.candidate.leaf}" for p in result.pairs if p.verdict == ALIGNED and p.candidate is not None]
@@ -143,9 +145,14 @@ def _moved(value: Typed, runs: dict[str, Typed]) -> float:
 
     def far(one: Typed, run: str) -> float:
         other = runs.get(run)
-        return measure(one, other, shown=False).rel_l2 if other is not None and other.array.shape == one.array.shape else 0.0
+        if other is None or other.array.shape != one.array.shape:
+            return 0.0
+        return measure(one, other, shown=False).rel_l2
 
     nudged = max((far(value, run) for run in (*MOVED, DOUBLE)), default=0.0)
-    decided = DOUBLE in runs and far(runs[DOUBLE], MOVED_DOUBLE) > nudged / CONTINUOUS
+    if DOUBLE in runs and far(runs[DOUBLE], MOVED_DOUBLE) > nudged / CONTINUOUS:
+        nudged = 0.0
     reordered = far(value, REVERSED)
-    return max(0.0 if decided else nudged, reordered if reordered <= REORDERED else 0.0)
+    if not reordered <= REORDERED:
+        reordered = 0.0
+    return max(nudged, reordered)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from paralign.capture import Capture
-    from paralign.model import Tolerance
+    from paralign.model import Pair, Tolerance
 
 #: without a measured noise, this many roundings are granted ...
 GRANTED = 100.0
@@ -53,13 +53,15 @@ def compare_captures(reference: Capture, candidate: Capture, tolerance: Toleranc
         failed = runs_of(capture).failed
         reasons = dict.fromkeys(reason for run, reason in failed.items() if Pass.of(run).precision == DOUBLE)
         result.notes += [f"the {side} does not run in float64: {reason}" for reason in reasons]
-    records = [
-        [r for r in c.records if "module" not in r.attrs and Pass.of(r.run).precision == run]
-        for c, run in ((reference, method.reference_run), (candidate, method.candidate_run))
-    ]
-    result.pairs = paired(reference, candidate, points_of(*records), method, tolerance)
+    points = points_of(_results(reference, method.reference_run), _results(candidate, method.candidate_run))
+    result.pairs = paired(reference, candidate, points, method, tolerance)
     module_outputs.compare(result, reference, candidate, method, tolerance)
     return _concluded(result, method, tolerance)
+
+
+def _results(capture: Capture, run: str) -> list[Record]:
+    """The records of a run, without those of modules."""
+    return [r for r in capture.records if "module" not in r.attrs and Pass.of(r.run).precision == run]
 
 
 def _runs(capture: Capture) -> set[str]:
@@ -145,19 +147,26 @@ def _concluded(result: StageResult, method: Method, tolerance: Tolerance) -> Che
     """
     if method.name == ASSUMED.name:
         for pair in result.pairs:
-            dtype = pair.reference.dtype if pair.reference is not None else ""
-            other = pair.candidate.dtype if pair.candidate is not None else ""
-            if pair.stats is None or dtype not in EPS:
-                continue
-            pair.noise = Noise(max(EPS[dtype], EPS.get(other, 0.0)), f"one rounding of {dtype}")
-            judge(pair, limit=GRANTED if tolerance.ratio is None else tolerance.ratio, tolerance=tolerance)
-            unsure = pair.error is not None and pair.error <= UNTOLD and tolerance.ratio is None and not tolerance.absolute
-            if pair.verdict == DIVERGED and unsure and pair.stats.nan == 0 and pair.stats.inf == 0:
-                pair.verdict = UNDERPOWERED
-                pair.notes.append(
-                    "more than rounding, less than a hundredth: without the reference's noise nobody can tell; `paralign check` measures it"
-                )
+            _judge_by_roundings(pair, tolerance)
     conclude(result, method)
     if result.verdict == DIVERGED:
         result.divergence = first(result.pairs)
     return CheckResult([result.list_first()])
+
+
+def _judge_by_roundings(pair: Pair, tolerance: Tolerance) -> None:
+    """Judge a pair by one rounding of its type; leave open what may be more of them."""
+    dtype = pair.reference.dtype if pair.reference is not None else ""
+    other = pair.candidate.dtype if pair.candidate is not None else ""
+    if pair.stats is None or dtype not in EPS:
+        return
+    pair.noise = Noise(max(EPS[dtype], EPS.get(other, 0.0)), f"one rounding of {dtype}")
+    judge(pair, limit=GRANTED if tolerance.ratio is None else tolerance.ratio, tolerance=tolerance)
+    if pair.verdict != DIVERGED or tolerance.ratio is not None or tolerance.absolute:
+        return
+    if pair.error is None or not pair.error <= UNTOLD or pair.stats.nan or pair.stats.inf:
+        return
+    pair.verdict = UNDERPOWERED
+    pair.notes.append(
+        "more than rounding, less than a hundredth: without the reference's noise nobody can tell; `paralign check` measures it"
+    )

@@ -80,13 +80,17 @@ def _table(judgement: Judgement) -> OperationTable:
     candidate = [_row(operation, judgement.candidate.kinds) for operation in judgement.candidate.operations]
     numbers = {operation: number for number, operation in enumerate(judgement.reference.operations)}
     for number, operation in enumerate(judgement.candidate.operations):
-        _judge(candidate[number], operation, judgement)
-        free = [numbers[maker] for maker in _makers(operation, judgement) if maker in numbers]
-        chosen = next((other for other in free if reference[other].counterpart < 0), free[0] if free else -1)
-        candidate[number].counterpart = chosen
-        if chosen >= 0 and (reference[chosen].counterpart < 0 or candidate[reference[chosen].counterpart].state != RIGHT):
-            reference[chosen].counterpart = number
-            reference[chosen].error, reference[chosen].noise = candidate[number].error, candidate[number].noise
+        row = candidate[number]
+        _judge(row, operation, judgement)
+        makers = [numbers[maker] for maker in _makers(operation, judgement) if maker in numbers]
+        free = [other for other in makers if reference[other].counterpart < 0]
+        row.counterpart = next(iter(free or makers), -1)
+        if row.counterpart < 0:
+            continue
+        chosen = reference[row.counterpart]
+        if chosen.counterpart < 0 or candidate[chosen.counterpart].state != RIGHT:
+            chosen.counterpart = number
+            chosen.error, chosen.noise = row.error, row.noise
     for number, operation in enumerate(judgement.reference.operations):
         if any(judgement.lacking(value) for value in _used(operation, judgement.reference)):
             reference[number].state = UNMATCHED
@@ -105,9 +109,11 @@ def _rejoin(rows: list[Row], graph: Graph) -> None:
     """Tell what only computes the same in other steps: all that is made of it is right again."""
     state = dict(zip(graph.operations, rows, strict=True))
     for operation in reversed(graph.operations):
+        row = state[operation]
+        if row.state not in (WRONG, UNMATCHED):
+            continue
         users = [state[user] for value in _used(operation, graph) for user in value.users if user in state]
-        if state[operation].state in (WRONG, UNMATCHED) and users and all(row.state in (RIGHT, OWN_WAY) for row in users):
-            row = state[operation]
+        if users and all(user.state in (RIGHT, OWN_WAY) for user in users):
             row.state, row.error, row.noise = OWN_WAY, None, None
 
 

@@ -96,15 +96,13 @@ def judge(context: Context, result: StageResult, experiment: Experiment, stage: 
     if result.verdict == DIVERGED or experiment.run != DOUBLE or tolerance.absolute or tolerance.ratio is not None:
         return
     last = len(experiment.steps) - 1
-    known = [_ends(capture, DOUBLE, NATIVE, last) for capture in (experiment.reference, experiment.candidate)]
+    theirs, ours = (_ends(capture, DOUBLE, NATIVE, last) for capture in (experiment.reference, experiment.candidate))
     told = read_config.told(experiment.abouts[1], experiment.rates[1])
     rounded = max(map(constants, told.values()), default=0.0)
-    judged = [
-        _pair(experiment, name, known[0][name], known[1][record.name], rounded)
-        for name in known[0]
-        for record in experiment.plan.candidates_of(name)
-        if record.name in known[1]
-    ]
+    judged = []
+    for name, ends in theirs.items():
+        names = [record.name for record in experiment.plan.candidates_of(name)]
+        judged += [_pair(experiment, name, ends, ours[each], rounded) for each in names if each in ours]
     wrong = [pair for pair in judged if pair.verdict == DIVERGED]
     if wrong:
         _diverge(result, experiment, wrong)
@@ -145,12 +143,14 @@ def _together(found: dict[str, _Ends]) -> float:
 
 def _ends(capture: Capture, double: str, native: str, step: int) -> dict[str, _Ends]:
     """Name of a parameter -> its whole change after a step, in both runs."""
-    sides = [capture.by_name(role="parameter", run=run, step=step) for run in (double, native)]
-    return {
-        name: _Ends(first, sides[1][name], capture)
-        for name, first in sides[0].items()
-        if name in sides[1] and None not in (first.location, sides[1][name].location)
-    }
+    exact, rounded = (capture.by_name(role="parameter", run=run, step=step) for run in (double, native))
+    found = {}
+    for name, first in exact.items():
+        second = rounded.get(name)
+        if second is None or first.location is None or second.location is None:
+            continue
+        found[name] = _Ends(first, second, capture)
+    return found
 
 
 def constants(terms: Terms) -> float:
@@ -164,8 +164,11 @@ def constants(terms: Terms) -> float:
         '0.0003'
     """
     half = EPS["float32"] / 2
-    first = half / (1 - terms.first) if terms.family in _FIRST and terms.first < 1 else 0.0
-    second = half / (1 - terms.second) / 2 if terms.family in _SECOND and terms.second < 1 else 0.0
+    first = second = 0.0
+    if terms.family in _FIRST and terms.first < 1:
+        first = half / (1 - terms.first)
+    if terms.family in _SECOND and terms.second < 1:
+        second = half / (1 - terms.second) / 2
     return first + second
 
 

@@ -41,10 +41,12 @@ def kept(record: Record | None, framework: str) -> float | None:
 
     PyTorch's momentum is the weight of the new value, Paddle's of the old.
     """
-    momentum = record.attrs.get("momentum") if record is not None else None
     keeps_old = profile_of(framework).momentum_keeps_old
-    share = None if momentum is None else float(momentum) if keeps_old else 1.0 - float(momentum)
-    return share if share is not None and 0.0 <= share < 1.0 else None
+    momentum = record.attrs.get("momentum") if record is not None else None
+    if momentum is None:
+        return None
+    share = float(momentum) if keeps_old else 1.0 - float(momentum)
+    return share if 0.0 <= share < 1.0 else None
 
 
 def kept_otherwise(reference: str, candidate: str) -> bool:

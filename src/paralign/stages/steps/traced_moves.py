@@ -18,6 +18,8 @@ from paralign.stages.steps import resolution
 from paralign.worker.session import DOUBLE
 
 if TYPE_CHECKING:
+    from typing import TypeGuard
+
     from paralign.dtypes import Typed
     from paralign.model import Record
     from paralign.stages.steps.equal_gradients import Experiment
@@ -64,8 +66,7 @@ def moves_of(experiment: Experiment) -> Moves:
     for name in names:
         gradients = [given[step].get(name) for step, _ in experiment.steps]
         changes = [[_whole(experiment, side, records, name) for records in sides[side]] for side in (0, 1)]
-        moved_by_any = any(g is not None and g.location is not None for g in gradients)
-        if None in changes[1] or not moved_by_any:
+        if None in changes[1] or not any(_has_values(gradient) for gradient in gradients):
             continue
         weight = experiment.weights.array(held[name]).astype(np.float64)
         dtype = held[name].dtype
@@ -82,6 +83,11 @@ def moves_of(experiment: Experiment) -> Moves:
     return moves
 
 
+def _has_values(record: Record | None) -> TypeGuard[Record]:
+    """Whether there is a record, with its values."""
+    return record is not None and record.location is not None
+
+
 def _whole(experiment: Experiment, side: int, records: dict[str, Record], name: str) -> Typed | None:
     """What the steps so far changed of a parameter, in the reference's layout."""
     capture = (experiment.reference, experiment.candidate)[side]
@@ -95,11 +101,16 @@ def _trace(
 ) -> Trace:
     size = weight.size
     places = np.arange(size) if size <= most else np.sort(np.random.default_rng(0).choice(size, most, replace=False))
-    sampled, norms = [], []
+    sampled: list[Any] = []
+    norms = []
     for record, (_, factor) in zip(gradients, experiment.steps, strict=True):
-        value = None if record is None or record.location is None else experiment.gradients.array(record).astype(np.float64) * factor
-        sampled.append(None if value is None else value.ravel()[places])
-        norms.append(0.0 if value is None else float(np.linalg.norm(value)))
+        if not _has_values(record):
+            sampled.append(None)
+            norms.append(0.0)
+            continue
+        value = experiment.gradients.array(record).astype(np.float64) * factor
+        sampled.append(value.ravel()[places])
+        norms.append(float(np.linalg.norm(value)))
     steps = {}
     for side, found in zip(("reference", "candidate"), changes, strict=True):
         whole = np.stack([np.zeros(len(places)), *(c.array.ravel()[places] for c in found if c is not None)])

@@ -197,8 +197,11 @@ def _exempts(candidate: Point, experiment: Experiment) -> bool:
 
 def _alike(one: Terms, other: Terms) -> bool:
     """Whether two parameters are to have the same settings."""
-    rates = np.allclose(one.rates, other.rates, rtol=causes.STORED) if len(one.rates) == len(other.rates) else False
-    return bool(rates) and math.isclose(one.decay, other.decay, rel_tol=causes.STORED) and (not one.decay or one.style == other.style)
+    if len(one.rates) != len(other.rates) or not np.allclose(one.rates, other.rates, rtol=causes.STORED):
+        return False
+    if not math.isclose(one.decay, other.decay, rel_tol=causes.STORED):
+        return False
+    return not one.decay or one.style == other.style
 
 
 def _varies(experiment: Experiment, blamed: Difference | None, *, own: bool) -> bool:

@@ -148,19 +148,32 @@ def _unexplained(result: StageResult, reasons: Reasons) -> None:
     names = set(wrong)
     if not names:
         return
-    factors = identify.factors(traces, limits)
-    scaled = {n: factors[n] for n in traces if n in factors and n in names and abs(factors[n] - 1.0) > limits[n]}
-    if set(scaled) == names:
-        factor = next(iter(scaled.values()))
-        spread = max(scaled.values()) - min(scaled.values())
-        if spread <= 1e-6 * abs(factor):
-            result.findings.append(_scaled(names, traces, factor))
-            return
+    factor = _common_factor(names, traces, limits)
+    if factor is not None:
+        result.findings.append(_scaled(names, traces, factor))
+        return
     sides = [side for side, known in zip(("reference", "candidate"), reasons.known, strict=True) if known.left or not known.recipe]
     result.warnings.append(
         f"from equal gradients {len(wrong)} of {len(traces)} parameters move differently ({causes.where(names, traces)}); "
         f"no rule that was tried reproduces the steps of the {' and the '.join(sides) or 'candidate'}"
     )
+
+
+def _common_factor(names: set[str], traces: dict[str, Trace], limits: dict[str, float]) -> float | None:
+    """The factor by which the steps of all of these differ; None without a common one."""
+    factors = identify.factors(traces, limits)
+    found = []
+    for name in traces:
+        if name not in names:
+            continue
+        factor = factors.get(name)
+        if factor is None or not abs(factor - 1.0) > limits[name]:
+            return None
+        found.append(factor)
+    if len(found) < len(names):
+        return None
+    spread = max(found) - min(found)
+    return found[0] if spread <= 1e-6 * abs(found[0]) else None
 
 
 def _lacks_rule(side: Known, name: str) -> bool:
@@ -186,13 +199,20 @@ def keep_clipping(context: Context, result: StageResult, reasons: Reasons) -> No
     finding = next((each for each in result.findings if each.rule == "update/clip"), None)
     if clips is None or finding is None:
         return
-    others = [each for each in result.findings if each is not finding and each.rule != INHERENT]
-    unknown = any(side.left or not side.recipe for side in reasons.known)
-    moving = {name for name, terms in reasons.known[1].recipe.items() if terms.moves}
-    alone = moving <= set(clips.parameters) and not others and not unknown
     side = 0 if clips.reference[0] else 1
     kind, threshold = (clips.reference, clips.candidate)[side][:2]
+    alone = _nothing_but_clips(clips, finding, result, reasons)
     context.clipping = Clipping(side, kind, float(threshold), alone, finding, list(reasons.moves.pairs))
+
+
+def _nothing_but_clips(clips: Difference, finding: Finding, result: StageResult, reasons: Reasons) -> bool:
+    """Whether clipping, of all that moves, is the only difference of the optimizers."""
+    if any(side.left or not side.recipe for side in reasons.known):
+        return False
+    if any(each is not finding and each.rule != INHERENT for each in result.findings):
+        return False
+    moving = {name for name, terms in reasons.known[1].recipe.items() if terms.moves}
+    return moving <= set(clips.parameters)
 
 
 def _one_sided_clipping(found: list[Difference]) -> Difference | None:

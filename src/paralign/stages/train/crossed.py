@@ -127,13 +127,15 @@ def explain(context: Context, result: StageResult, exact: Exact | None, judged: 
     except WorkerFailed as failed:
         result.notes.append(f"cross experiments ended: the {failed.side} failed with {failed.type}: {failed.message}")
         return []
-    said = []
-    for swap in swaps:
-        proven = swap.after is not None and swap.left < CLOSED
-        told = f"{swap.name}: {'; '.join(swap.shown)}"
-        said += [Finding(f"train/{swap.name}", told, swap.fix or FIXES[swap.name], proven, swap.before, swap.after)] if swap.shown else []
-    result.findings[:0] = said
+    result.findings[:0] = [_finding(swap) for swap in swaps if swap.shown]
     return swaps
+
+
+def _finding(swap: Swap) -> Finding:
+    """What an exchange has shown; proven where it closes most of the gap."""
+    proven = swap.after is not None and swap.left < CLOSED
+    told = f"{swap.name}: {'; '.join(swap.shown)}"
+    return Finding(f"train/{swap.name}", told, swap.fix or FIXES[swap.name], proven, swap.before, swap.after)
 
 
 # -- one trajectory ----------------------------------------------------------------------------------------------------------------------

@@ -107,10 +107,15 @@ def of_log(log: Log) -> Run:
         places[kind] = np.array([(row.epoch, row.iteration) for row in rows], np.int64).reshape(-1, 2)
         for name in dict.fromkeys(name for row in rows for name in row.values):
             curves[kind, name] = np.array([row.values.get(name, math.nan) for row in rows])
-    timed = [row for row in log.rows if row.kind == TRAIN]
-    costs = [(row.reader_cost, row.batch_cost) if row.batch_cost > 0 else (math.nan, math.nan) for row in timed]
-    samples = np.array([row.samples for row in timed], np.float64)
-    return Run(places, curves, samples, np.array(costs, np.float64).reshape(-1, 2), name=log.path.name, printed=True)
+    samples, costs = [], []
+    for row in log.rows:
+        if row.kind != TRAIN:
+            continue
+        timed = row.batch_cost > 0
+        samples.append(row.samples)
+        costs.append((row.reader_cost, row.batch_cost) if timed else (math.nan, math.nan))
+    measured = np.array(costs, np.float64).reshape(-1, 2)
+    return Run(places, curves, np.array(samples, np.float64), measured, name=log.path.name, printed=True)
 
 
 def common(runs: list[Run]) -> list[tuple[str, str]]:

@@ -68,8 +68,11 @@ class Group:
 
     def ends(self, kind: str, figure: str) -> list[float]:
         """What each run ends with; NaN for one that broke down."""
-        there = [r is not None and r.stopped[0] not in BROKEN and (kind, figure) in r.curves for r in self.runs]
-        return [r.end(kind, figure) if known and r is not None else math.nan for known, r in zip(there, self.runs, strict=True)]
+        found = []
+        for run in self.runs:
+            broken = run is None or run.stopped[0] in BROKEN or (kind, figure) not in run.curves
+            found.append(math.nan if run is None or broken else run.end(kind, figure))
+        return found
 
 
 def measure(context: Context, result: StageResult) -> None:
@@ -110,14 +113,14 @@ class _Starts:
     @property
     def drawn(self) -> list[str]:
         """Parameters that depend on the seed."""
-        first = self.own[0]
-        return [
-            name
-            for name, value in first.items()
-            if self.roles[name] == "parameter"
-            and is_floating(value.dtype)
-            and any(not np.array_equal(value.array, other[name].array) for other in self.own[1:])
-        ]
+        first, *others = self.own
+        found = []
+        for name, value in first.items():
+            if self.roles[name] != "parameter" or not is_floating(value.dtype):
+                continue
+            if any(not np.array_equal(value.array, other[name].array) for other in others):
+                found.append(name)
+        return found
 
     def sized(self, number: int, size: float) -> dict[str, Typed]:
         """The reference's own, the drawn ones times ``size``."""

@@ -216,21 +216,29 @@ def init_evidence(context: Context, groups: dict[str, list[Capture]]) -> list[st
     """Parameters whose initial values have another mean or deviation, over all seeds."""
     if context.plan is None:
         return []
-    sides = [
+    ours, theirs = (
         [{r.name: c.array(r) for r in c.select(run="start", role="parameter")} for c in groups[name]] for name in ("reference", "candidate")
-    ]
+    )
     told = []
     for move in context.plan.moves:
         if move.reference is None or move.candidate is None or not move.whole:
             continue
-        names = move.reference.name, move.candidate.name
-        if not all(name in run for side, name in zip(sides, names, strict=True) for run in side):
+        one, other = _in_all_runs(ours, move.reference.name), _in_all_runs(theirs, move.candidate.name)
+        if one is None or other is None:
             continue
-        one, other = (np.stack([run[name].astype(np.float64).ravel() for run in side]) for side, name in zip(sides, names, strict=True))
         said = _laws(one, other)
         if said:
-            told.append(f"{names[1]}: {said}")
-    return [*told[:3], *([f"and {len(told) - 3} more"] if len(told) > 3 else [])]  # noqa: PLR2004 - a few suffice
+            told.append(f"{move.candidate.name}: {said}")
+    if len(told) > 3:  # noqa: PLR2004 - a few suffice
+        return [*told[:3], f"and {len(told) - 3} more"]
+    return told
+
+
+def _in_all_runs(runs: list[dict[str, Array]], name: str) -> Array | None:
+    """A parameter's values, a row for each run; None where a run lacks it."""
+    if not all(name in run for run in runs):
+        return None
+    return np.stack([run[name].astype(np.float64).ravel() for run in runs])
 
 
 def _laws(one: Array, other: Array) -> str:
@@ -241,15 +249,15 @@ def _laws(one: Array, other: Array) -> str:
     if drawn[0] != drawn[1]:
         return f"drawn in the {'reference' if drawn[0] else 'candidate'} only"
     if not any(drawn):
-        return (
-            f"{means[0]:.4g} in the reference, {means[1]:.4g} in the candidate"
-            if not np.allclose(one[0], other[0]) and np.ptp(one) == np.ptp(other) == 0
-            else ""
-        )
+        constant = np.ptp(one) == np.ptp(other) == 0
+        if not constant or np.allclose(one[0], other[0]):
+            return ""
+        return f"{means[0]:.4g} in the reference, {means[1]:.4g} in the candidate"
     ratio = spreads[1] / max(spreads[0], 1e-30)
     sure = CERTAIN * np.sqrt(1 / (2 * one.size) + 1 / (2 * other.size))  # of the logarithm of a normal's deviation
     if abs(np.log(max(ratio, 1e-30))) > max(LEAST, sure):
         return f"deviation {spreads[0]:.4g} in the reference, {spreads[1]:.4g} in the candidate"
     apart = abs(means[1] - means[0]) / (spreads[0] * np.sqrt(1 / one.size + 1 / other.size))
-    wrong = apart > CERTAIN and abs(means[1] - means[0]) > LEAST * spreads[0]
-    return f"mean {means[0]:.4g} in the reference, {means[1]:.4g} in the candidate" if wrong else ""
+    if apart > CERTAIN and abs(means[1] - means[0]) > LEAST * spreads[0]:
+        return f"mean {means[0]:.4g} in the reference, {means[1]:.4g} in the candidate"
+    return ""

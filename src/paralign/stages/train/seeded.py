@@ -98,30 +98,39 @@ def _end(sides: tuple[list[Run], list[Run]], decides: tuple[str, str], settings:
 
 def _judge(pair: Pair, found: Equivalence, better: str, vary: list[bool]) -> None:
     margin = f"the margin of {found.margin:.3g}"
-    if not found.known and min(found.counts) == 1:
+    if found.known:
+        _judge_known(pair, found, better, margin)
+    elif min(found.counts) == 1:
+        kept = "kept" if abs(found.gap) <= found.margin else "not kept"
         pair.notes.append(
             f"one run a side cannot tell a wrong port from another seed: they end {found.gap:+.4g} apart, {margin} is "
-            f"{'kept' if abs(found.gap) <= found.margin else 'not kept'}, and nobody knows how far seeds alone would be"
+            f"{kept}, and nobody knows how far seeds alone would be"
         )
-    elif not found.known and not all(vary):
+    elif not all(vary):
         pair.notes.append(
             "all runs of a side are equal: the seed changes nothing there. Let train(log) seed nothing, or seed with log.seed"
         )
-    elif not found.known:  # every run ends alike, though the runs differ: a figure that has reached its best value
-        worse = found.gap if not better else max(0.0, -found.gap if better == "higher" else found.gap)
+    else:  # every run ends alike, though the runs differ: a figure that has reached its best value
+        worse = found.gap
+        if better:
+            worse = max(0.0, -found.gap if better == "higher" else found.gap)
         pair.verdict = ALIGNED if abs(worse) <= found.margin else DIVERGED
         kept = "kept" if pair.verdict == ALIGNED else "exceeded"
         pair.notes.append(f"the end is the same in all runs of a side, {found.gap:+.4g} apart; {margin} is {kept}")
-    else:
-        pair.verdict = ALIGNED if found.within(better) else DIVERGED if found.beyond(better) else UNDERPOWERED
-        said = {ALIGNED: "proven to be within", DIVERGED: "proven to be beyond", UNDERPOWERED: "not proven to be within or beyond"}[
-            pair.verdict
-        ]
-        needed = f"about {found.needed} runs a side would" if found.needed else "no affordable number of runs would"
-        pair.notes += [
-            f"the difference lies between {found.low:+.3g} and {found.high:+.3g} ({1 - 2 * LEVEL:.0%}): {said} {margin}",
-            f"these runs would have shown a difference of {found.smallest:.3g} ({POWER:.0%} of the time); {needed} prove the margin",
-        ]
+
+
+def _judge_known(pair: Pair, found: Equivalence, better: str, margin: str) -> None:
+    """Judge by the interval that the difference lies in, and say what the runs could have shown."""
+    pair.verdict, said = UNDERPOWERED, "not proven to be within or beyond"
+    if found.within(better):
+        pair.verdict, said = ALIGNED, "proven to be within"
+    elif found.beyond(better):
+        pair.verdict, said = DIVERGED, "proven to be beyond"
+    needed = f"about {found.needed} runs a side would" if found.needed else "no affordable number of runs would"
+    pair.notes += [
+        f"the difference lies between {found.low:+.3g} and {found.high:+.3g} ({1 - 2 * LEVEL:.0%}): {said} {margin}",
+        f"these runs would have shown a difference of {found.smallest:.3g} ({POWER:.0%} of the time); {needed} prove the margin",
+    ]
 
 
 def _vary(sides: tuple[list[Run], list[Run]]) -> list[bool]:

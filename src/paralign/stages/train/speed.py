@@ -43,22 +43,21 @@ class Pace:
 
 def pace(runs: list[Run]) -> Pace | None:
     """How fast a side trains; None where no step was timed."""
-    costs = [run.costs[np.isfinite(run.costs[:, 1])] for run in runs]
-    samples = [float(run.samples[np.isfinite(run.costs[:, 1])].sum()) for run in runs]
-    timed = [(cost, count) for cost, count in zip(costs, samples, strict=True) if len(cost)]
-    if not timed:
+    costs, rates, samples = [], [], 0.0
+    for run in runs:
+        timed = np.isfinite(run.costs[:, 1])
+        if not timed.any():
+            continue
+        cost, count = run.costs[timed], float(run.samples[timed].sum())
+        costs.append(cost)
+        rates.append(count / float(cost[:, 1].sum()))
+        samples += count
+    if not costs:
         return None
-    whole = np.concatenate([cost for cost, _ in timed])
-    rates = [count / float(cost[:, 1].sum()) for cost, count in timed]
+    whole = np.concatenate(costs)
     low, middle, high = (float(q) for q in np.quantile(whole[:, 1], [0.25, 0.5, 0.75]))
     total = float(whole[:, 1].sum())
-    return Pace(
-        sum(count for _, count in timed) / total,
-        (low, middle, high),
-        float(whole[:, 0].sum()) / total,
-        len(whole),
-        (min(rates), max(rates)),
-    )
+    return Pace(samples / total, (low, middle, high), float(whole[:, 0].sum()) / total, len(whole), (min(rates), max(rates)))
 
 
 def told(sides: tuple[list[Run], list[Run]], *, at_once: bool) -> list[str]:

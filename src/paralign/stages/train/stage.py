@@ -13,7 +13,7 @@ import numpy as np
 
 from paralign.capture import Capture, CaptureWriter, clear
 from paralign.context import spent
-from paralign.model import DIVERGED, NOT_TESTED, UNDERPOWERED, Manifest, Pair, StageResult, overall
+from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Manifest, Pair, StageResult, overall
 from paralign.run.recorder import both
 from paralign.run.turns import is_mine
 from paralign.stages.common.judging import CONSTANTS
@@ -27,6 +27,7 @@ from paralign.worker.protocol import Train
 if TYPE_CHECKING:
     from paralign.context import Context
     from paralign.training import Log
+    from paralign.training.compared import Gap
 
 #: what texts of a log keep of a rate, absolute and relative: five digits
 PRINTED = 1e-5
@@ -221,8 +222,7 @@ def _of_logs(context: Context) -> StageResult:
     logs = tuple([read_log(path) for path in side] for side in context.settings.training.logs)
     sides: Sides = [of_log(log) for log in logs[0]], [of_log(log) for log in logs[1]]
     for name, side in zip(("reference", "candidate"), logs, strict=True):
-        for log in side:
-            result.warnings += [f"{name}: {_damage(log)}"] if log.damaged else []
+        result.warnings += [f"{name}: {_damage(log)}" for log in side if log.damaged]
         if not any(log.rows for log in side):
             result.verdict = NOT_TESTED
             result.notes.append(f"the {name}'s logs have no line of a training")
@@ -233,20 +233,24 @@ def _of_logs(context: Context) -> StageResult:
         found = compare_logs(logs[0][0], logs[1][0], atol=tolerance.atol or 0.0, rtol=tolerance.rtol or 0.0)
         result.method = f"finished logs, place by place: {tolerance}"
         result.notes += found.notes
-        for gap in found.gaps:
-            pair = Pair(
-                f"{gap.name} ({gap.kind.lower()})", None, None, verdict=DIVERGED if gap.first else "aligned" if gap.compared else NOT_TESTED
-            )
-            if gap.first and gap.at_first:
-                pair.notes.append(
-                    f"parts at epoch {gap.first[0]}, batch {gap.first[1]}: "
-                    f"{gap.at_first[0]:.8g} in the reference, {gap.at_first[1]:.8g} in the candidate"
-                )
-            result.pairs.append(pair)
+        result.pairs += [_pair_of_gap(gap) for gap in found.gaps]
     else:
         result.pairs += seeded.compare(result, sides, context.settings.training)
     _align_files(context, sides)
     return _concluded(result)
+
+
+def _pair_of_gap(gap: Gap) -> Pair:
+    """One figure of two logs, with the first place where it differs."""
+    pair = Pair(f"{gap.name} ({gap.kind.lower()})", None, None, verdict=ALIGNED if gap.compared else NOT_TESTED)
+    if gap.first:
+        pair.verdict = DIVERGED
+    if gap.first and gap.at_first:
+        pair.notes.append(
+            f"parts at epoch {gap.first[0]}, batch {gap.first[1]}: "
+            f"{gap.at_first[0]:.8g} in the reference, {gap.at_first[1]:.8g} in the candidate"
+        )
+    return pair
 
 
 def _damage(log: Log) -> str:

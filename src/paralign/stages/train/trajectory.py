@@ -420,25 +420,39 @@ def _first_that_differs(step: int | None, wrong: list[Pair], *, by_rate: bool) -
 
 def _follow(context: Context, divergence: Divergence, exact: Exact, step: int | None, wrong: list[Pair]) -> None:
     """Name the line of the candidate's training, or of its model, that is at fault."""
-    moves = [] if context.plan is None else [m for m in context.plan.moves if m.whole]
     if step is None:
         _name_layer(divergence, exact, wrong)
-    elif step < TRACED and not exact.orders.draws:
-        figures = [p.key.rpartition(" ")[0] for p in wrong if p.key.endswith(f"({TRAIN.lower()})")]
-        given = {"state": exact.start, "batches": exact.batches}, {"state": exact.given["state"], "batches": exact.batches}
-        twins = [(m.reference, m.candidate) for m in moves if m.reference is not None and m.candidate is not None]
-        followed = [(one.name, other.name) for one, other in twins if one.role == "parameter" and not one.attrs.get("shared")][:FOLLOWED]
-        names = [one for one, _ in followed], [other for _, other in followed]
-        whole_trainings.follow(context, divergence, given, names, figures, step + 1)
+        return
+    if step >= TRACED or exact.orders.draws:
+        return
+    figures = [p.key.rpartition(" ")[0] for p in wrong if p.key.endswith(f"({TRAIN.lower()})")]
+    given = {"state": exact.start, "batches": exact.batches}, {"state": exact.given["state"], "batches": exact.batches}
+    followed = _own_parameters(context)[:FOLLOWED]
+    names = [one for one, _ in followed], [other for _, other in followed]
+    whole_trainings.follow(context, divergence, given, names, figures, step + 1)
+
+
+def _own_parameters(context: Context) -> list[tuple[str, str]]:
+    """The names, on both sides, of parameters that go from one tensor to one, second names left out."""
+    if context.plan is None:
+        return []
+    found = []
+    for move in context.plan.moves:
+        if move.reference is None or move.candidate is None or not move.whole:
+            continue
+        if move.reference.role == "parameter" and not move.reference.attrs.get("shared"):
+            found.append((move.reference.name, move.candidate.name))
+    return found
 
 
 def _name_layer(divergence: Divergence, exact: Exact, wrong: list[Pair]) -> None:
     """Where losses agree and what a layer keeps does not: the line that constructs the layer."""
     record = next((p.candidate for p in wrong if p.candidate is not None), None)
     answer = exact.runs[1].answer
-    owner = "" if record is None else record.name.rpartition(".")[0]
-    lines = [] if answer is None else answer.modules.get(owner, [])
-    if record is not None and lines:
+    if record is None or answer is None:
+        return
+    lines = answer.modules.get(record.name.rpartition(".")[0], [])
+    if lines:
         divergence.candidate = Point(record.name, record.op, lines[0], code_at(lines[0]), lines[1:])
 
 
@@ -476,11 +490,15 @@ def parting(exact: Exact) -> int | None:
     runs, found = exact.runs, []
     moved = [of_capture(capture) for capture in exact.moved]
     for key, values in runs[0].curves.items():
-        if key[0] == TRAIN and key in runs[1].curves and not is_rate(key[1]) and not is_count(key[1], values):
-            drifted = [run.curves[key] for run in moved if key in run.curves]
-            pair, _ = curve(key, values, runs[1], drifted)
-            if pair.verdict == DIVERGED:
-                found.append(_beyond(values, runs[1].curves[key], _drift(values, drifted)))
+        kind, figure = key
+        if kind != TRAIN or key not in runs[1].curves:
+            continue
+        if is_rate(figure) or is_count(figure, values):
+            continue
+        drifted = [run.curves[key] for run in moved if key in run.curves]
+        pair, _ = curve(key, values, runs[1], drifted)
+        if pair.verdict == DIVERGED:
+            found.append(_beyond(values, runs[1].curves[key], _drift(values, drifted)))
     return min(found, default=None)
 
 

@@ -119,14 +119,17 @@ def _say_rate(result: StageResult, trials: list[Trial], side: str) -> None:
         with np.errstate(all="ignore"):
             shares = norms[1:, 1] / norms[1:, 0]
         share = float(np.median(shares[np.isfinite(shares)])) if np.isfinite(shares).any() else np.nan
-        if not last <= GROWN * abs(first) and share >= MUCH:
-            rate = "" if run.rate is None or not len(run.rate) else f" at a rate of {float(np.max(run.rate)):.3g}"
-            line = run.lines.get("optimizer")
-            grows = f"{figures[0][1]} grows from {first:.4g} to {last:.4g}"
-            told = f"{side}, {trial.name}: {grows}; a step moves the parameters by {share:.1%} of their norm{rate}"
-            fix = "try a tenth of the rate, or a warm-up" + (f" ({line})" if line else "")
-            result.findings.append(Finding("train/rate", told, fix))
-            return
+        if last <= GROWN * abs(first) or not share >= MUCH:
+            continue
+        rate, at = "", ""
+        if run.rate is not None and len(run.rate):
+            rate = f" at a rate of {float(np.max(run.rate)):.3g}"
+        if run.lines.get("optimizer"):
+            at = f" ({run.lines['optimizer']})"
+        grows = f"{figures[0][1]} grows from {first:.4g} to {last:.4g}"
+        told = f"{side}, {trial.name}: {grows}; a step moves the parameters by {share:.1%} of their norm{rate}"
+        result.findings.append(Finding("train/rate", told, f"try a tenth of the rate, or a warm-up{at}"))
+        return
 
 
 #: what to do where parameters never move on one side only
@@ -177,7 +180,9 @@ def _moves(runs: list[Run]) -> dict[str, float]:
     Runs of one step or without ``log.model`` do not count.
     """
     told = [run.answer.moves for run in runs if run.steps > 1 and run.answer is not None and run.answer.models]
-    return {name: min(moves.get(name, 0.0) for moves in told) for name in told[0]} if told else {}
+    if not told:
+        return {}
+    return {name: min(moves.get(name, 0.0) for moves in told) for name in told[0]}
 
 
 def _some(names: list[str]) -> str:

@@ -155,14 +155,16 @@ def _unmasked(value: Typed) -> Typed:
 def _agrees(pair: Pair) -> bool:
     if pair.stats is None or pair.error is None:
         return pair.reference is not None and pair.candidate is not None and 0 in pair.reference.shape
-    floating = pair.reference is not None and is_floating(pair.reference.dtype)
-    return pair.stats.mismatched == 0 or (floating and pair.error <= ROUNDED)
+    if pair.stats.mismatched == 0:
+        return True
+    return pair.reference is not None and is_floating(pair.reference.dtype) and pair.error <= ROUNDED
 
 
 def _is_unsure(pair: Pair) -> bool:
     first = pair.reference
-    floating = first is not None and is_floating(first.dtype)
-    return floating and first is not None and pair.error is not None and pair.error <= GATHERED * max(first.shape, default=1)
+    if first is None or pair.error is None or not is_floating(first.dtype):
+        return False
+    return pair.error <= GATHERED * max(first.shape, default=1)
 
 
 def _origin(pair: Pair, origins: list[dict[str, TensorHistory]]) -> str:
@@ -227,8 +229,8 @@ def _drawn(context: Context, suspects: list[Pair], plan: Plan, captures: tuple[C
     """
     found: set[str] = set()
     for index, recorder in enumerate((context.reference, context.candidate)):
-        known = {name for name, known_ in history_of(captures[index]).items() if known_.origin != "given"}
-        asked = {p.key: [name for name in _names(p, plan)[index] if name in known] for p in suspects}
+        built = {name for name, history in history_of(captures[index]).items() if history.origin != "given"}
+        asked = {p.key: [name for name in _names(p, plan)[index] if name in built] for p in suspects}
         names = sorted({name for own in asked.values() for name in own})
         if not names:
             continue
@@ -237,7 +239,9 @@ def _drawn(context: Context, suspects: list[Pair], plan: Plan, captures: tuple[C
         except WorkerFailed:
             return {p.key for p in suspects}
         before = values(captures[index])
-        found |= {key for key, own in asked.items() if not all(_same(before(name), again(name)) for name in own)}
+        for key, own in asked.items():
+            if not all(_same(before(name), again(name)) for name in own):
+                found.add(key)
     return found
 
 
