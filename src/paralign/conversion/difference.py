@@ -101,7 +101,9 @@ class Difference:
     @property
     def same(self) -> bool:
         """Whether both hold the same tensors with the same values."""
-        return bool(self.rows) and not (self.missing or self.extra or self.different)
+        if not self.rows or self.missing or self.extra:
+            return False
+        return not self.different
 
     def to_json(self) -> str:
         """Everything as JSON."""

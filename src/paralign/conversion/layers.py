@@ -76,7 +76,9 @@ class Layer:
         NaN where one side gives only one value.
         """
         one, other = (s.std for s in self.spreads)
-        return other / one if one > 0 and other > 0 else math.nan
+        if not one > 0 or not other > 0:
+            return math.nan
+        return other / one
 
 
 @dataclass

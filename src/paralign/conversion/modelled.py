@@ -120,10 +120,13 @@ def _fitting(checkpoint: Checkpoint, records: Sequence[Record]) -> int:
 def _stray(checkpoint: Checkpoint, records: Sequence[Record], rules: mapping.Rules | None, found: Conversion) -> list[str]:
     """Tensors of the file that its model lacks; those that no rule leaves out are unplaced."""
     known = {r.name for r in records}
-    drops = [] if rules is None else [rule for rule in rules.drops if rule.side == "reference"]
-    patterns = [mapping.Rename(rule.name, "") for rule in drops]
-    stray = [name for name in checkpoint.names if name not in known]
-    for name in stray:
+    drops = [] if rules is None else rules.drops
+    patterns = [mapping.Rename(rule.name, "") for rule in drops if rule.side == "reference"]
+    stray = []
+    for name in checkpoint.names:
+        if name in known:
+            continue
+        stray.append(name)
         if all(pattern.applied(name) is None for pattern in patterns):
             found.unplaced.append((name, "in the file, but not in the model whose weights it holds"))
     return stray

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, List, Mapping, NamedTuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
 #: names of a framework's kernels -> one name for both
 _CALLED = {
@@ -42,7 +42,9 @@ def argument_differences(reference: Mapping[str, Any], candidate: Mapping[str, A
     found = []
     for name, value in candidate.items():
         common = _CALLED.get(name, name)
-        if name not in _LEFT_OUT and common in due and _is_other(value, due[common]):
+        if name in _LEFT_OUT or common not in due:
+            continue
+        if _is_other(value, due[common]):
             found.append(ArgumentDifference(name, value, due[common]))
     return found
 
@@ -67,12 +69,22 @@ def _is_other(one: Any, other: Any) -> bool:
 
 
 def _differ(one: Any, other: Any) -> bool:
-    kinds = {bool if isinstance(value, bool) else float if isinstance(value, (int, float)) else type(value) for value in (one, other)}
-    if len(kinds) > 1 or not kinds <= {bool, float, str}:
+    """Whether two arguments of one kind, text or number or truth value, are not equal."""
+    kind = _kind(one)
+    if kind is None or kind is not _kind(other):
         return False
-    if kinds == {float}:
+    if kind is float:
         return not _is_near(one, other)
     return bool(one != other)
+
+
+def _kind(value: Any) -> Optional[type]:
+    """The kind of an argument, ``float`` for all numbers; None for what is not compared."""
+    if isinstance(value, bool):
+        return bool
+    if isinstance(value, (int, float)):
+        return float
+    return str if type(value) is str else None
 
 
 def _is_near(one: float, other: float) -> bool:

@@ -74,7 +74,12 @@ class Tolerance:
         return self.atol is not None or self.rtol is not None
 
     def __str__(self) -> str:
-        return ", ".join(f"{name} {value:g}" for name in ("ratio", "atol", "rtol") if (value := getattr(self, name)) is not None)
+        parts = []
+        for name in ("ratio", "atol", "rtol"):
+            value = getattr(self, name)
+            if value is not None:
+                parts.append(f"{name} {value:g}")
+        return ", ".join(parts)
 
 
 class Unjudged(Enum):

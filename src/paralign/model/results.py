@@ -169,8 +169,9 @@ class CheckResult:
     renderer: "ClassVar[Optional[Callable[[CheckResult], str]]]" = None
 
     def __repr__(self) -> str:
-        stages = ", ".join(f"{stage.name} {stage.verdict}" for stage in self.stages)
-        return f"CheckResult({self.verdict}{': ' if stages else ''}{stages})"
+        if not self.stages:
+            return f"CheckResult({self.verdict})"
+        return f"CheckResult({self.verdict}: {', '.join(f'{stage.name} {stage.verdict}' for stage in self.stages)})"
 
     def _repr_html_(self) -> Optional[str]:
         """What a notebook shows."""

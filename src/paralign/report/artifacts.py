@@ -80,11 +80,15 @@ def names(stage: str, reference: str, candidate: str, naming: Naming = Naming.GU
     ('log/backward_diff.log', 'log/losses_diff_log.txt')
     """
     prefix, other, known = FILES[stage], candidate or "candidate", BY_NAME[stage]
-    if naming is Naming.GUIDE:
-        other = "candidate" if other == "ref" else other
-        return Names(f"{prefix}_{known.reference}.npy", f"{prefix}_{other}.npy", known.log or f"log/{stage}_diff.log")
-    first = "pytorch" if reference == "torch" and known.reference == "ref" else known.reference
-    return Names(f"{prefix}_{first}.npy", f"{prefix}_{'candidate' if other in ('ref', first) else other}.npy", f"log/{prefix}_diff_log.txt")
+    first, log = known.reference, known.log or f"log/{stage}_diff.log"
+    if naming is not Naming.GUIDE:
+        log = f"log/{prefix}_diff_log.txt"
+        if reference == "torch" and first == "ref":
+            first = "pytorch"
+    taken = ("ref",) if naming is Naming.GUIDE else ("ref", first)
+    if other in taken:  # both sides' files would have one name
+        other = "candidate"
+    return Names(f"{prefix}_{first}.npy", f"{prefix}_{other}.npy", log)
 
 
 def write(
@@ -152,10 +156,15 @@ def invalidate(folder: Path, stages: Sequence[str]) -> None:
 
 def _forget(stage: str, framework: str, folder: Path) -> None:
     """Remove what an earlier check wrote of a stage: its verdict is not this one's."""
+    prefix = FILES[stage]
     sides = {"ref", BY_NAME[stage].reference, "pytorch", framework, "candidate", "torch", "paddle", "numpy"}
-    logs = [f"log/{stage}_diff.log", f"log/{FILES[stage]}_diff_log.txt"]
-    drawn = [plots.SCHEDULE] if FILES[stage] == "schedule" else [overlaid.CURVES] if stage == "train" else []
-    for path in (*(f"{FILES[stage]}_{side}.npy" for side in sides if side), *logs, *drawn):
+    paths = [f"{prefix}_{side}.npy" for side in sides if side]
+    paths += [f"log/{stage}_diff.log", f"log/{prefix}_diff_log.txt"]
+    if prefix == "schedule":
+        paths.append(plots.SCHEDULE)
+    elif stage == "train":
+        paths.append(overlaid.CURVES)
+    for path in paths:
         (folder / path).unlink(missing_ok=True)
 
 

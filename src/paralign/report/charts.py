@@ -80,17 +80,15 @@ def errors(stages: Sequence[StageTold]) -> Any:
 def _errors(axes: Any, stage: StageTold) -> None:
     pairs = [pair for pair in stage.pairs if pair.error is not None]
     places = np.arange(len(pairs))
-    for name, values, style in (("error", [p.error for p in pairs], "o"), ("noise", [p.noise for p in pairs], "_")):
-        known = [(x, y) for x, y in zip(places, values, strict=True) if y is not None and math.isfinite(y) and y > 0]
-        if known:
-            axes.plot(*zip(*known, strict=True), style, color=CANDIDATE if name == "error" else REFERENCE, label=name, markersize=5)
+    _plot(axes, "error", [p.error for p in pairs], "o", CANDIDATE)
+    _plot(axes, "noise", [p.noise for p in pairs], "_", REFERENCE)
     for verdict, colour in ((ALIGNED, GOOD), (UNDERPOWERED, OTHER), (DIVERGED, BAD)):
         judged = [x for x, pair in zip(places, pairs, strict=True) if pair.judged and pair.verdict == verdict]
         if judged:
             axes.plot(
                 judged, [1.02] * len(judged), "s", transform=axes.get_xaxis_transform(), clip_on=False, color=colour, label=verdict, ms=3
             )
-    if any(pair.error is not None and math.isfinite(pair.error) and pair.error > 0 for pair in pairs):
+    if any(_has_logarithm(pair.error) for pair in pairs):
         axes.set_yscale("log")
     else:
         axes.set_yticks([])
@@ -103,6 +101,18 @@ def _errors(axes: Any, stage: StageTold) -> None:
         axes.set_xlabel(f"{len(pairs)} values in their order", fontsize=8)
     if pairs:
         axes.legend(fontsize=7)
+
+
+def _plot(axes: Any, name: str, values: Sequence[float | None], style: str, colour: str) -> None:
+    """Draw a figure of every pair, at the pair's place, as far as a logarithmic axis can."""
+    known = [(x, y) for x, y in enumerate(values) if _has_logarithm(y)]
+    if known:
+        axes.plot(*zip(*known, strict=True), style, color=colour, label=name, markersize=5)
+
+
+def _has_logarithm(value: float | None) -> bool:
+    """Whether a logarithmic axis has a place for a value."""
+    return value is not None and math.isfinite(value) and value > 0
 
 
 def _unseen(stage: StageTold, pairs: list[PairRow]) -> str:

@@ -48,7 +48,8 @@ def draw(stage: StageResult, captures: tuple[Capture, Capture], folder: Path) ->
         WriteFailed: the file cannot be written.
     """
     found = [{r.leaf: c.array(r) for r in c.select(name="curve", role="state")} for c in captures]
-    figures = [f for f in dict.fromkeys(leaf.rpartition(" ")[0] for leaf in found[0]) if any(k.rpartition(" ")[0] == f for k in found[1])]
+    ours, theirs = (dict.fromkeys(leaf.rpartition(" ")[0] for leaf in curves) for curves in found)
+    figures = [figure for figure in ours if figure in theirs]
     if not figures:
         return False
     if find_spec("matplotlib") is None:

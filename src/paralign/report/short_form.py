@@ -308,15 +308,19 @@ def _wrong(stage: StageResult) -> list[Pair]:
 
 def _of_kind(fault: Divergence) -> str:
     """What is wrong at a guilty point, with both values where they are known."""
-    first = fault.candidate or fault.reference
+    said = _said(fault)
+    due, own = (None if point is None else point.arguments for point in (fault.reference, fault.candidate))
+    relation = say(fault.relation) if fault.relation else ""
+    return said + difference(fault.what, fault.value, (due, own), relation) + steps(fault.region)
+
+
+def _said(fault: Divergence) -> str:
+    """The sentence of a fault's kind; of a kind without one, its first note."""
     template = SENTENCES.get(fault.what)
     if template is None:
-        said = say(fault.notes[0]) if fault.notes else say("it differs")
-    else:
-        step = _operation(fault.reference) if fault.reference is not None else say("something")
-        said = say(template, op=_operation(first), step=step)
-    due, own = (None if point is None else point.arguments for point in (fault.reference, fault.candidate))
-    return said + difference(fault.what, fault.value, (due, own), say(fault.relation) if fault.relation else "") + steps(fault.region)
+        return say(fault.notes[0]) if fault.notes else say("it differs")
+    step = _operation(fault.reference) if fault.reference is not None else say("something")
+    return say(template, op=_operation(fault.candidate or fault.reference), step=step)
 
 
 def _operation(point: Point | None) -> str:

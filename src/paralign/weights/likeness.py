@@ -61,7 +61,9 @@ class Unit:
     def path(self) -> str:
         """The module's path; for a single tensor its full name."""
         first = self.tensors[0]
-        return first.owner if len(self.tensors) > 1 or first.leaf in ("weight", "bias") else first.neutral_name
+        if len(self.tensors) > 1 or first.leaf in ("weight", "bias"):
+            return first.owner
+        return first.neutral_name
 
 
 @dataclass

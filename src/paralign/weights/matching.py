@@ -281,8 +281,15 @@ class _Matching:
     def _in_cells(self, tensors: list[Tensor], own: set[str], other: set[str]) -> list[Tensor]:
         """Recurrent layers as cells, and cells as products, where the other side has these."""
         layers, cells = _kinds_to_take_apart(own, other)
-        found = [as_cell(t) if t.kind in layers and self._free(t) else t for t in tensors]
-        return [as_products(t) if t.kind in cells and self._free(t) else t for t in found]
+        found = []
+        for tensor in tensors:
+            apart = tensor
+            if apart.kind in layers and self._free(apart):
+                apart = as_cell(apart)
+            if apart.kind in cells and self._free(apart):
+                apart = as_products(apart)
+            found.append(apart)
+        return found
 
     def take_apart(self) -> None:
         """Take apart what one side has fused and the other has not."""
@@ -462,9 +469,13 @@ class _Matching:
 
     def _whole(self, side: list[Tensor]) -> set[tuple[str, str | None]]:
         """Roots whose parts all have their place."""
-        parts = [t for t in side if t.part is not None and t.name == t.root]
-        whole: set[tuple[str, str | None]] = {(t.root, None) for t in parts}
-        return whole - {(t.root, None) for t in parts if t not in self.placed}
+        placed: set[tuple[str, str | None]] = set()
+        open_: set[tuple[str, str | None]] = set()
+        for tensor in side:
+            if tensor.part is None or tensor.name != tensor.root:
+                continue
+            (placed if tensor in self.placed else open_).add((tensor.root, None))
+        return placed - open_
 
 
 def grouped_tensors(tensors: Iterable[Tensor], unit: Callable[[Tensor], Hashable]) -> dict[Hashable, list[Tensor]]:
@@ -486,7 +497,10 @@ def _computed(tensor: Tensor) -> bool:
 
 
 def _contrary_kinds(reference: Tensor, candidate: Tensor) -> bool:
-    return bool(reference.kind and candidate.kind and reference.kind != candidate.kind)
+    """Whether both kinds are known, and differ."""
+    if not reference.kind or not candidate.kind:
+        return False
+    return reference.kind != candidate.kind
 
 
 def _kinds_to_take_apart(own: set[str], other: set[str]) -> tuple[set[str], set[str]]:

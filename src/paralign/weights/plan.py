@@ -192,14 +192,17 @@ class Plan:
     @property
     def targets(self) -> list[Record]:
         """Every tensor of the candidate that is filled, all of it, once each."""
-        found = {name: [m for _, m in fillings] for name, fillings in self._indexed()[0].items()}
-        return [_ends(moves[0])[1] for moves in found.values() if _size(moves, 1) == math.prod(_ends(moves[0])[1].shape)]
+        found = []
+        for fillings in self._indexed()[0].values():
+            moves = [move for _, move in fillings]
+            if _is_covered(moves, 1):
+                found.append(_ends(moves[0])[1])
+        return found
 
     @property
     def sources(self) -> list[Record]:
         """Every reference tensor that has a place in the candidate, in the order of moves."""
-        found = self._indexed()[1].values()
-        return [_ends(moves[0])[0] for moves in found if _size(moves, 0) == math.prod(_ends(moves[0])[0].shape)]
+        return [_ends(moves[0])[0] for moves in self._indexed()[1].values() if _is_covered(moves, 0)]
 
     def moves_of(self, reference: str) -> list[Move]:
         """The moves of one tensor of the reference: several where the candidate has it in parts."""
@@ -370,6 +373,11 @@ def _joined(record: Record, pieces: list[tuple[str | None, Typed]]) -> Typed:
     for place, piece in pieces:
         put(place, whole, piece.array)
     return Typed(whole, pieces[0][1].dtype)
+
+
+def _is_covered(moves: list[Move], end: int) -> bool:
+    """Whether moves of one tensor of the reference (end 0) or candidate (1) cover all of it."""
+    return _size(moves, end) == math.prod(_ends(moves[0])[end].shape)
 
 
 def _size(moves: list[Move], end: int) -> int:

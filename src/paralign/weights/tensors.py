@@ -259,15 +259,23 @@ def route(reference: Tensor, candidate: Tensor) -> tuple[str | None, str | None]
     it fits in no other way.
     """
     as_they_are = tuple(reference.record.shape), tuple(candidate.record.shape)
-    known = reference.kind == candidate.kind or reference.part or candidate.part or linear_twins(reference, candidate)
-    if not known and (bare(as_they_are[0]) == bare(as_they_are[1]) or reference.shape != candidate.shape):
-        return _reshaped(None, *as_they_are, patches=_own_kernel(reference, candidate)), None
+    if not _layouts_are_known(reference, candidate):
+        fit_as_they_are = bare(as_they_are[0]) == bare(as_they_are[1])
+        if fit_as_they_are or reference.shape != candidate.shape:
+            return _reshaped(None, *as_they_are, patches=_own_kernel(reference, candidate)), None
     patches = linear_twins(reference, candidate) and bool(reference.shape) and bool(candidate.shape)
     flat = _flat_norm(reference, candidate)
     there = _reshaped(reference.path, reference.shape, candidate.shape, patches=patches, flat=flat)
     if keeps(candidate.path):
         return compose(there, undone(candidate.path, tuple(candidate.record.shape))), None
     return there, candidate.path
+
+
+def _layouts_are_known(reference: Tensor, candidate: Tensor) -> bool:
+    """Whether it is known how either tensor lies, so that one can be turned into the other."""
+    if reference.kind == candidate.kind or reference.part or candidate.part:
+        return True
+    return linear_twins(reference, candidate)
 
 
 def is_convolution(tensor: Tensor) -> bool:

@@ -155,4 +155,4 @@ def _counts(digest: str | None) -> tuple[float, float]:
 
 
 def _place(operation: Operation) -> str:
-    return "  ".join(p for p in (operation.module or "the model itself", operation.op, operation.source or "") if p)
+    return "  ".join(filter(None, (operation.module or "the model itself", operation.op, operation.source)))

@@ -230,15 +230,12 @@ def shares(ranks: Sequence[Share], alone: Share | None) -> Shares:
     every: Counter[Any] = sum(given, Counter())
     if not whole or not every:
         return Shares(Spread.UNKNOWN)
-    missing, twice = sum((whole - every).values()), sum((every - whole).values())
+    total, missing, twice = (sum(samples.values()) for samples in (whole, whole - every, every - whole))
     largest = max(len(batch) for rank in ranks for batch in rank.batches)
-    found = Shares(Spread.ONCE, sum(whole.values()), missing, twice, [len(rank.batches) for rank in ranks])
-    every_rank_has_all = all(not (whole - each) for each in given)
-    if len(ranks) > 1 and sum(whole.values()) > 1 and every_rank_has_all:
-        found.spread = Spread.EVERY
-    else:
-        found.spread = _spread(missing, twice, few=len(ranks) * largest)
-    return found
+    spread = _spread(missing, twice, few=len(ranks) * largest)
+    if len(ranks) > 1 and total > 1 and not any(whole - each for each in given):
+        spread = Spread.EVERY
+    return Shares(spread, total, missing, twice, [len(rank.batches) for rank in ranks])
 
 
 def _counted(share: Share) -> Counter[Any]:

@@ -300,10 +300,12 @@ _SPREAD_FIX = {
 
 def _samples(side: Side) -> Trait:
     found = behaviour.shares([answer.share for answer in side.answers], side.alone.share)
-    sound = found.spread in (Spread.ONCE, Spread.PADDED, Spread.SHORT, Spread.UNKNOWN) and len(set(found.batches)) < 2  # noqa: PLR2004 - they differ
-    weak = "which samples the ranks are given is not known" if found.spread is Spread.UNKNOWN else ""
-    remark = found.told() if found.spread in (Spread.PADDED, Spread.SHORT) else ""
-    fix = _SPREAD_FIX.get(found.spread, "")
+    spread = found.spread
+    even = len(set(found.batches)) < 2  # noqa: PLR2004 - they differ
+    sound = even and spread in (Spread.ONCE, Spread.PADDED, Spread.SHORT, Spread.UNKNOWN)
+    weak = "which samples the ranks are given is not known" if spread is Spread.UNKNOWN else ""
+    remark = found.told() if spread in (Spread.PADDED, Spread.SHORT) else ""
+    fix = _SPREAD_FIX.get(spread, "")
     return Trait("samples", found.told(), sound, *side.place("build_dataloader"), fix=fix, weak=weak, remark=remark)
 
 
@@ -406,15 +408,7 @@ def _files(side: Side) -> Iterator[Trait]:
     fix = "save where the rank is 0 only: what several ranks write at once can be damaged"
     saved = [answer.saved for answer in side.answers if answer.saved is not None]
     if len(saved) == len(side.answers):
-        names = [list(each) for each in saved]
-        writers = behaviour.writers(names)
-        function, place = side.place("save")
-        own_fix = ""
-        both = behaviour.shared(names)
-        if both:
-            own_fix = f"{fix}: {', '.join(both[:3])}"
-            place = next((line for each in saved[1:] for line in each.values() if line), place)
-        yield Trait("saving", writers.value, writers is not Writers.SAME, function, place, fix=own_fix)
+        yield _saving(side, saved, fix)
     written = [answer.writes for answer in side.answers]
     both = behaviour.shared([list(each) for each in written])
     if not both:
@@ -422,6 +416,19 @@ def _files(side: Side) -> Iterator[Trait]:
         return
     line = written[1].get(both[0], "") if len(written) > 1 else ""
     yield Trait("files", "several ranks write the same file", sound=False, place=line, fix=f"{fix} ({', '.join(both[:3])})")
+
+
+def _saving(side: Side, saved: Sequence[Mapping[str, str]], fix: str) -> Trait:
+    """Which ranks write what the side's function ``save`` writes."""
+    names = [list(each) for each in saved]
+    writers = behaviour.writers(names)
+    function, place = side.place("save")
+    both = behaviour.shared(names)
+    if not both:
+        return Trait("saving", writers.value, writers is not Writers.SAME, function, place)
+    lines = [line for each in saved[1:] for line in each.values() if line]
+    place = next(iter(lines), place)
+    return Trait("saving", writers.value, writers is not Writers.SAME, function, place, fix=f"{fix}: {', '.join(both[:3])}")
 
 
 def _prints(side: Side) -> Trait:

@@ -124,10 +124,10 @@ def record_steps(context: Context, given: Given, result: StageResult) -> Experim
     if context.plan is None or context.weights is None:
         return None
     gradients, steps, name = given.gradients, given.steps, given.name
-    runs = runs_of(gradients).runs
-    run = next((f"{run}:eval" for run in (DOUBLE, NATIVE) if f"{run}:eval" in runs), None)
-    if run is None:
+    recorded = [run for run in (f"{DOUBLE}:eval", f"{NATIVE}:eval") if run in runs_of(gradients).runs]
+    if not recorded:
         return None
+    run = recorded[0]
     orders = [Update([DOUBLE, NATIVE], run, steps, context.settings.pace.steps_between(side)) for side in (0, 1)]
     moved = _moved(context, gradients, run, 1 + max(step for step, _ in steps))
     reference, candidate = both(
@@ -135,15 +135,14 @@ def record_steps(context: Context, given: Given, result: StageResult) -> Experim
         lambda: context.candidate.record(name, orders[1], {"gradients": moved}),
     )
     spent(result, reference, candidate)
-    shared = [r for r in (DOUBLE, NATIVE) if all(r in Update.answer(c).runs for c in (reference, candidate))]
-    if not shared and given.whole:
-        reasons = dict.fromkeys(why for c in (reference, candidate) for why in Update.answer(c).failed.values())
+    answers = [Update.answer(capture) for capture in (reference, candidate)]
+    for precision in (DOUBLE, NATIVE):
+        if all(precision in answer.runs for answer in answers):
+            return Experiment(reference, candidate, precision, context.plan, context.weights, gradients, moved, run, steps, context.rates)
+    if given.whole:
+        reasons = dict.fromkeys(why for answer in answers for why in answer.failed.values())
         result.warnings.append(f"no update from equal gradients could be made: {'; '.join(reasons)}")
-    return (
-        Experiment(reference, candidate, shared[0], context.plan, context.weights, gradients, moved, run, steps, context.rates)
-        if shared
-        else None
-    )
+    return None
 
 
 def _moved(context: Context, gradients: Capture, run: str, count: int) -> Capture:

@@ -230,8 +230,15 @@ def _forced_states(context: Context, states: Capture, count: int) -> Capture:
 
 
 def _figures(reference: Run, candidate: Run) -> list[tuple[str, str]]:
-    shared = [(k, v) for k, v in reference.curves.items() if k[0] == TRAIN and k in candidate.curves]
-    return [k for k, v in shared if not is_rate(k[1]) and not is_count(k[1], v)]
+    """The figures of single steps that both sides have, without rates and counts."""
+    found = []
+    for key, values in reference.curves.items():
+        kind, figure = key
+        if kind != TRAIN or key not in candidate.curves:
+            continue
+        if not is_rate(figure) and not is_count(figure, values):
+            found.append(key)
+    return found
 
 
 def _gap(reference: Run, candidate: Run, count: int) -> float:
@@ -270,17 +277,17 @@ def _groups(context: Context, result: StageResult, judged: list[Pair]) -> list[S
         return []
     before = _distance(curves["reference"], curves["candidate"])
     evidence = {"data": data_evidence(groups["reference"], groups["candidate"]), "init": init_evidence(context, groups)}
-    swaps = [
-        Swap(name, before, _distance(curves["reference"], curves[name]), evidence[name]) for name in ("data", "init") if name in curves
-    ]
+    swaps = [Swap(n, before, _distance(curves["reference"], curves[n]), shown) for n, shown in evidence.items() if n in curves]
     drawn = None if budget.spent else _drawn(context, groups["reference"][0], runs)
-    swaps += [Swap("model", before, None, drawn)] if drawn else []
+    if drawn:
+        swaps.append(Swap("model", before, None, drawn))
     for swap in swaps:
-        swap.shown += [_apart(swap)] if swap.shown and swap.after is not None else []
+        if swap.shown and swap.after is not None:
+            swap.shown.append(_apart(swap))
     swaps.sort(key=lambda swap: (not swap.shown, swap.left))
-    parted = bool(result.wrong)
-    shown = any(swap.shown for swap in swaps)
-    return swaps if shown or not parted else _remaining(swaps, before, judged, compared=drawn is not None)
+    if result.wrong and not any(swap.shown for swap in swaps):
+        return _remaining(swaps, before, judged, compared=drawn is not None)
+    return swaps
 
 
 def _remaining(swaps: list[Swap], before: float, judged: list[Pair], *, compared: bool) -> list[Swap]:

@@ -45,16 +45,20 @@ def run(context: Context) -> StageResult:
         missing.notes.append("or name finished logs: [training] reference_log and candidate_log")
         return missing
     result = StageResult("train")
+    methods = []
     exact = trajectory.record(context, result)
-    steps = trajectory.compare(context, result, exact) if exact is not None else []
-    result.pairs += steps
-    result.pairs += continued.compare(context, result, exact) if exact is not None else []
+    steps: list[Pair] = []
     if exact is not None:
+        methods.append("step by step")
+        steps = trajectory.compare(context, result, exact)
+        result.pairs += steps
+        result.pairs += continued.compare(context, result, exact)
         spent(result, exact.reference, exact.candidate)
         if not training.runs:
             result.pairs += [p for p in _settings(([exact.runs[0]], [exact.runs[1]])) if p.key == "learning rate"]
     trials = _exact_trials(context, exact)
     if training.runs:
+        methods.append(f"{training.runs} seeds a side")
         free = _free(context, result)
         trials += free
         sides: Sides = [t.run for t in free if t.side == "reference"], [t.run for t in free if t.side == "candidate"]
@@ -69,7 +73,7 @@ def run(context: Context) -> StageResult:
         crossed.explain(context, result, exact, steps)
     if training.initialisations:
         dependence.measure(context, result)
-    result.method = "; ".join(["step by step"] * (exact is not None) + [f"{training.runs} seeds a side"] * bool(training.runs))
+    result.method = "; ".join(methods)
     return _concluded(result)
 
 

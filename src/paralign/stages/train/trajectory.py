@@ -330,7 +330,9 @@ def _ends(context: Context, exact: Exact, moved: list[Run], steps: int) -> list[
     for source in plan.sources:
         record = held[0][1].get(source.name)
         move = plan.moves_of(source.name)[0]
-        if record is None or move.candidate is None or move.candidate.name not in held[1][1] or source.attrs.get("shared"):
+        if record is None or source.attrs.get("shared"):
+            continue
+        if move.candidate is None or move.candidate.name not in held[1][1]:
             continue
         value = exact.reference.value(record)
         pair = compare_pair(f"{source.name} at the end", record, record, value, plan.restore(source.name, held[1][0]), how=move.how)
@@ -339,7 +341,8 @@ def _ends(context: Context, exact: Exact, moved: list[Run], steps: int) -> list[
         floor = UNITS * max(EPS["float32"], EPS.get(record.dtype, 0.0))  # frameworks store a momentum or an epsilon in float32
         pair.noise = Noise(max([floor, *(d for d in drifts if d is not None)]), "the reference with moved parameters")
         judge(pair, limit=LIMIT)
-        pair.verdict = ALIGNED if pair.verdict == UNDERPOWERED else pair.verdict  # what nothing but rounding moves says nothing
+        if pair.verdict == UNDERPOWERED:  # what nothing but rounding moves says nothing
+            pair.verdict = ALIGNED
         if pair.verdict == DIVERGED and not context.settings.strict and _inherent(context, pair, source, (value, held[1][0]), steps):
             pair.leave_out(Unjudged.BIASED, running.BIASED)
         found.append(pair)
@@ -354,7 +357,9 @@ def _inherent(context: Context, pair: Pair, source: Record, ends: tuple[Typed, C
     framework = context.framework("reference")
     share = running.kept(source, framework)
     there = None if context.plan is None else context.plan.restore(source.name, ends[1])
-    if not running.kept_otherwise(framework, context.framework("candidate")) or share is None or there is None or context.weights is None:
+    if share is None or there is None or context.weights is None:
+        return False
+    if not running.kept_otherwise(framework, context.framework("candidate")):
         return False
     if source.attrs.get("leaf") not in running.VARIANCES or pair.stats is None or pair.noise is None:
         return False

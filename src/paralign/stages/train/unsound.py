@@ -54,16 +54,19 @@ class Trial:
 
 def look(context: Context, result: StageResult, trials: list[Trial]) -> list[Pair]:
     """Findings about single trainings; pairs for what only the candidate has."""
-    pairs, both = [], []
+    pairs = []
+    broken = {}
     for side in ("reference", "candidate"):
-        ended = [t for t in trials if t.side == side and t.run.stopped[0] in ("nonfinite", "exploded")]
-        both.append(ended)
-        if ended:
-            pairs.append(_say_end(result, ended[0], len(ended)))
-        _say_rate(result, [t for t in trials if t.side == side], side)
-    alone = bool(both[1]) and not both[0]
-    result.warnings += [f"both sides' trainings end early: {both[0][0].run.stopped[1]}"] if all(both) else []
-    return [*(pairs[-1:] if alone else []), *_still(context, result, trials)]
+        own = [t for t in trials if t.side == side]
+        broken[side] = [t for t in own if t.run.stopped[0] in ("nonfinite", "exploded")]
+        if broken[side]:
+            pair = _say_end(result, broken[side][0], len(broken[side]))
+            if side == "candidate" and not broken["reference"]:
+                pairs.append(pair)
+        _say_rate(result, own, side)
+    if all(broken.values()):
+        result.warnings.append(f"both sides' trainings end early: {broken['reference'][0].run.stopped[1]}")
+    return [*pairs, *_still(context, result, trials)]
 
 
 def _say_end(result: StageResult, trial: Trial, count: int) -> Pair:

@@ -59,7 +59,11 @@ def compare(context: Context, result: StageResult, plan: Plan, captures: tuple[C
         plan: where the reference's tensors go.
         captures: the states of both sides before anything was copied.
     """
-    pairs = [pair for source in plan.sources if (pair := _pair(plan, source, captures)) is not None]
+    pairs = []
+    for source in plan.sources:
+        pair = _pair(plan, source, captures)
+        if pair is not None:
+            pairs.append(pair)
     suspects = [p for p in pairs if not _agrees(p)]
     drawn = _drawn(context, suspects, plan, captures) if suspects else set()
     origins = [history_of(c) for c in captures]
@@ -67,8 +71,10 @@ def compare(context: Context, result: StageResult, plan: Plan, captures: tuple[C
     unknown = []
     for pair in suspects:
         origin = _origin(pair, origins)
-        if pair.key in drawn or origin == "loaded":
-            pair.leave_out(*(_DRAWN if pair.key in drawn else _LOADED))
+        if pair.key in drawn:
+            pair.leave_out(*_DRAWN)
+        elif origin == "loaded":
+            pair.leave_out(*_LOADED)
         elif pair.key in decided:
             pair.leave_out(decided[pair.key], f"{_DECIDED[decided[pair.key]]}: not judged")
         elif _is_unsure(pair):
@@ -176,9 +182,9 @@ def _origin(pair: Pair, origins: list[dict[str, TensorHistory]]) -> str:
     found = [known.get(r.name, TensorHistory()).origin for r, known in zip(records, origins, strict=True)]
     if found[0] == "loaded":
         return "loaded"
-    if all(not r.attrs.get("persistent", True) for r in records):  # no checkpoint holds it
-        found = ["constructed" if origin == "given" else origin for origin in found]
-    return "constructed" if set(found) == {"constructed"} else "given"
+    in_no_checkpoint = not any(r.attrs.get("persistent", True) for r in records)
+    allowed = {"constructed", "given"} if in_no_checkpoint else {"constructed"}
+    return "constructed" if set(found) <= allowed else "given"
 
 
 def _decided_by_running(context: Context, suspects: list[Pair], plan: Plan, origins: list[dict[str, TensorHistory]]) -> dict[str, Unjudged]:
@@ -199,7 +205,9 @@ def _decided_by_running(context: Context, suspects: list[Pair], plan: Plan, orig
     for side, recorder in enumerate((context.reference, context.candidate)):
         own = sorted({name for names in asked.values() for name in names[side]})
         changed = _changing(context, recorder, own) if own else set()
-        found.update({key: Unjudged.CHANGING for key, names in asked.items() if not changed.isdisjoint(names[side])})
+        for key, names in asked.items():
+            if not changed.isdisjoint(names[side]):
+                found[key] = Unjudged.CHANGING
     return found
 
 

@@ -130,7 +130,9 @@ def _pairs(plan: Plan, reference: Capture, candidate: Capture) -> list[Pair]:
         moves = plan.moves_of(source.name)
         back = plan.restore(source.name, there)
         loaded = by_name[moves[0].candidate.name] if moves[0].candidate is not None else None
-        shown = loaded if back is None or loaded is None else dataclasses.replace(loaded, shape=tuple(back.array.shape))
+        shown = loaded
+        if back is not None and loaded is not None:
+            shown = dataclasses.replace(loaded, shape=tuple(back.array.shape))
         pair = compare_pair(source.name, source, shown, here(source.name), back, how=moves[0].how)
         pair.candidate = loaded
         pair.transform = "; ".join(dict.fromkeys(m.transform for m in moves if m.transform)) or None
@@ -145,11 +147,13 @@ def _lost(move: Move, *, guessed: bool) -> Pair:
 
     Of a table that a model may compute, nothing shows that it is missing while the others are guessed.
     """
-    record = move.reference if move.reference is not None else move.candidate
+    record, lacking = move.reference, "candidate"
+    if record is None:
+        record, lacking = move.candidate, "reference"
     pair = Pair(record.name if record is not None else "", move.reference, move.candidate, how="none", verdict=DIVERGED)
     if guessed and is_computed(move):
         pair.verdict = UNDERPOWERED
-    pair.notes.append(move.note or f"missing in the {'candidate' if move.candidate is None else 'reference'}")
+    pair.notes.append(move.note or f"missing in the {lacking}")
     return pair
 
 
@@ -184,18 +188,18 @@ def _notes(plan: Plan, *, settled: bool) -> list[str]:
 
 def _say_unproven(result: StageResult, plan: Plan, proof: Proof | None) -> None:
     """Call a test that shows nothing about a pair's place what it is: too weak."""
-    right = proof is not None and proof.right
-    if right and proof is not None:
+    if proof is not None and proof.right:
         told = "nothing shows that this is its place: the outputs do not depend on it"
-        open_ = dict.fromkeys(undecided(plan, proof.ambiguous), told)
+        open_ = set(undecided(plan, proof.ambiguous))
     else:
         why = "no assignment makes the outputs equal" if proof is not None else "nothing was run to prove it"
-        open_ = {name: f"others of its shape could stand here as well: {why}" for a in plan.ambiguous for name in a.reference}
-    open_ = {name: why for name, why in open_.items() if not _equally_named(plan, name)}
+        told = f"others of its shape could stand here as well: {why}"
+        open_ = plan.unsure
     for pair in result.pairs:
-        if pair.key in open_ and pair.verdict == ALIGNED:
-            pair.verdict = UNDERPOWERED
-            pair.notes.append(open_[pair.key])
+        if pair.key not in open_ or pair.verdict != ALIGNED or _equally_named(plan, pair.key):
+            continue
+        pair.verdict = UNDERPOWERED
+        pair.notes.append(told)
 
 
 def _equally_named(plan: Plan, name: str) -> bool:
