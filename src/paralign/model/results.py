@@ -98,13 +98,27 @@ class StageResult:
         return wrong_of(self.pairs)
 
     @property
+    def judged(self) -> List[Pair]:
+        """The pairs that the verdict rests on."""
+        return [pair for pair in self.pairs if pair.judged]
+
+    @property
+    def not_aligned(self) -> List[Pair]:
+        """The judged pairs that differ, or show too little."""
+        return [pair for pair in self.judged if pair.verdict not in (ALIGNED, NOT_TESTED)]
+
+    @property
+    def verdict_of_pairs(self) -> str:
+        """What the judged pairs come to together."""
+        return overall([pair.verdict for pair in self.judged])
+
+    @property
     def worst(self) -> Optional[Pair]:
         """The judged pair with the greatest error ÷ noise.
 
         A pair without one counts as infinite, or as least where it is aligned.
         """
-        judged = [p for p in self.pairs if p.judged]
-        return max(judged, key=_badness, default=None)
+        return max(self.judged, key=_badness, default=None)
 
 
 #: verdict -> how bad it is

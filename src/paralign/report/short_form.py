@@ -13,7 +13,7 @@ from rich.text import Text
 
 from paralign import errors
 from paralign.errors import one_line
-from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED
+from paralign.model import DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED
 from paralign.report import language, text
 from paralign.report.fault_sentences import SENTENCES, difference, operation, steps, valued
 from paralign.report.findings import changed_lines, words
@@ -251,7 +251,7 @@ def _remark(stage: StageResult, found: Finding | None) -> str:
     notes = fault.notes
     if not notes and fault.pair is not None:
         notes = fault.pair.notes
-    in_sentence = [note for pair in _wrong(stage)[:1] for note in pair.notes]
+    in_sentence = [note for pair in stage.not_aligned[:1] for note in pair.notes]
     if notes and notes[0] not in in_sentence:
         return say(notes[0])
     return say(_first_remark(stage))
@@ -286,7 +286,7 @@ def _sentence(stage: StageResult, found: Finding | None) -> str:
     if found is not None:
         head = "" if proven else say("suspected cause: ")
         return head + words(found)[0]
-    wrong = _wrong(stage)
+    wrong = stage.not_aligned
     if not wrong:
         return say(_first_remark(stage) or "it differs")
     note = f" ({say(wrong[0].notes[0])})" if wrong[0].notes else ""
@@ -300,10 +300,6 @@ def _more(stage: StageResult, wrong: list[Pair]) -> str:
     said = say(", and {count} more values", count=len(wrong) - 1)
     worst = stage.worst
     return said if worst is None or worst is wrong[0] else said + say(" (most: {key})", key=one_line(worst.key))
-
-
-def _wrong(stage: StageResult) -> list[Pair]:
-    return [pair for pair in stage.pairs if pair.judged and pair.verdict not in (ALIGNED, NOT_TESTED)]
 
 
 def _of_kind(fault: Divergence) -> str:
@@ -383,7 +379,7 @@ def _evidence(stage: StageResult, found: Finding | None) -> str:
         return say("proven: with this changed the error goes from {before} to {after}", before=before, after=after)
     if stage.divergence is not None and stage.divergence.what and stage.divergence.error is not None:
         return measured(stage.divergence)
-    wrong = _wrong(stage)
+    wrong = stage.not_aligned
     return pair_line(wrong[0]).plain.splitlines()[0] if wrong and wrong[0].error is not None else ""
 
 

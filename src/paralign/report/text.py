@@ -237,7 +237,7 @@ def details(stage: StageResult, root: Path | None = None, *, weights_told: bool 
             lines += _divergence(other, located=True, title=say("point {number}, perhaps of the same fault:", number=number))
     lines += [line for finding in stage.findings for line in _finding(finding)]
     if stage.verdict in (DIVERGED, UNDERPOWERED):
-        wrong = [p for p in stage.pairs if p.judged and p.verdict not in (ALIGNED, NOT_TESTED)]
+        wrong = stage.not_aligned
         lines += [pair_line(p) for p in wrong[:MOST]]
         if len(wrong) > MOST:
             lines.append(Text(say("… and {count} more in report.json", count=len(wrong) - MOST), "dim"))

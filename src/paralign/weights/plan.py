@@ -190,6 +190,12 @@ class Plan:
         return [(m.reference, m.candidate) for m in self.moves if m.reference is not None and m.candidate is not None]
 
     @property
+    def whole_twins(self) -> list[tuple[Record, Record]]:
+        """Those tensors that go, all of them, to all of one of the candidate's."""
+        whole = [m for m in self.moves if m.whole]
+        return [(m.reference, m.candidate) for m in whole if m.reference is not None and m.candidate is not None]
+
+    @property
     def targets(self) -> list[Record]:
         """Every tensor of the candidate that is filled, all of it, once each."""
         found = []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Noise, Unjudged, overall
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Noise, Unjudged
 from paralign.stages.common.places import Kind, key_of
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def excuse(context: Context, result: StageResult, own: StageResult, gradients: S
         pair.leave_out(Unjudged.ELSEWHERE, "what the optimizers alone do differs, what train_step does with them agrees")
     result.findings = [finding for finding in result.findings if finding is not apart.finding]
     result.divergence = None
-    result.verdict = overall([pair.verdict for pair in result.pairs if pair.judged])
+    result.verdict = result.verdict_of_pairs
     if seen:
         apart.excused = True
         result.excuse(

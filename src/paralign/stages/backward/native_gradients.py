@@ -126,8 +126,11 @@ def _gradients(capture: Capture, run: str) -> dict[str, Array]:
 def _distance(exact: dict[str, Array], moved: dict[str, Array]) -> float:
     """How far all gradients together are from the exact ones; 0 where that is no number."""
     both = [(value, moved[name]) for name, value in exact.items() if name in moved]
-    size, far = _length(float(np.linalg.norm(one)) for one, _ in both), _length(float(np.linalg.norm(two - one)) for one, two in both)
-    return far / size if size > 0 and math.isfinite(far) else 0.0
+    size = _length(float(np.linalg.norm(one)) for one, _ in both)
+    far = _length(float(np.linalg.norm(two - one)) for one, two in both)
+    if not size > 0 or not math.isfinite(far):
+        return 0.0
+    return far / size
 
 
 def _recorded_moved(context: Context, recorder: Any) -> Capture | None:
@@ -151,7 +154,8 @@ def together(pairs: list[Pair]) -> tuple[float, float]:
     """
     size = _length(_size(p) for p in pairs)
     own = _length(_noise(p) for p in pairs) / size if size > 0 else 0.0
-    own = own if math.isfinite(own) else 0.0
+    if not math.isfinite(own):
+        own = 0.0
     if any(pair.error is not None and not math.isfinite(pair.error) for pair in pairs):
         return math.inf, own
     if not size > 0 or not math.isfinite(size):

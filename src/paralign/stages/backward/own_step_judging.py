@@ -198,7 +198,7 @@ def _judge_steps(context: Context, part: StageResult, steps: Steps, method: Meth
             "reference's data loader"
         )
     part.coverage.append(Coverage("own steps", context.settings.steps))
-    part.verdict = overall([p.verdict for p in part.pairs if p.judged])
+    part.verdict = part.verdict_of_pairs
 
 
 def _excuse_slight(part: StageResult, steps: Steps, method: Method) -> None:

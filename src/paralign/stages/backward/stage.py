@@ -189,7 +189,7 @@ def _judge_mode(context: Context, result: StageResult, steps: Steps) -> None:
             for pair in unknown:
                 pair.judged = False
         result.pairs += pairs
-    if chaotic is not None and DIVERGED not in {p.verdict for p in result.pairs if p.judged}:
+    if chaotic is not None and not result.wrong:
         result.warnings.append(
             f"from step {chaotic} on in {steps.mode} mode the reference's own rounding has grown to the size of its values there: "
             "what it hides was not judged (a smaller learning rate, a larger batch or trained weights keep the steps steady)"
@@ -256,10 +256,11 @@ def _say_unjudged(result: StageResult) -> None:
             f"gradients that vanish but for rounding (as that of a bias before a normalisation does) and were not judged: {len(unjudged)}"
         )
     for why, said in untrained.SAID.items():
-        left_out = [p.reference for p in result.pairs if p.unjudged is why and p.reference is not None]
-        names = list(dict.fromkeys(record.name for record in left_out))
+        left_out = [p.reference for p in result.pairs if p.unjudged is why]
+        names = list(dict.fromkeys(record.name for record in left_out if record is not None))
         if names:
-            result.notes.append(f"{said}: {', '.join(names[:NAMED])}{' …' if len(names) > NAMED else ''}")
+            more = " …" if len(names) > NAMED else ""
+            result.notes.append(f"{said}: {', '.join(names[:NAMED])}{more}")
     if any(p.unjudged is Unjudged.BIASED for p in result.pairs):
         result.excuse(running.BIASED)
 

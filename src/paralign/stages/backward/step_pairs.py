@@ -63,12 +63,12 @@ class Steps:
 
     def scalars(self, step: int) -> list[Pair]:
         """Loss and learning rates of one step."""
-        pairs = [*self._scalars_of("loss", step), *self._scalars_of("lr", step)]
+        losses, rates = self._scalars_of("loss", step), self._scalars_of("lr", step)
+        pairs = [*losses, *rates]
         outputs = forward.noise(self.context)
-        losses = [p for p in pairs if p.reference is not None and p.reference.name == "loss"]
-        own = max((p.noise.value for p in losses if p.noise is not None), default=0.0)
         carried = 0.0 if outputs is None else outputs.value * loss.sensitivity(self.context)
-        self.loss_noise = max(self.loss_noise, own, carried)
+        own = [p.noise.value for p in losses if p.noise is not None and p.reference is not None]
+        self.loss_noise = max(self.loss_noise, *own, carried)
         self._settle(pairs, self.method, self.loss_noise)
         self._excuse_groups([p for p in pairs for place in places_of([p]) if place.kind is Kind.RATE])
         return pairs
@@ -287,15 +287,21 @@ class Steps:
 
         It gives the candidate's values by name.
         """
-        here = self.reference.value(first) if first is not None and first.location is not None else None
-        there, shown = self._value(second), second
+        here, there, shown = self._value_of(first), self._value(second), second
         if fetch is not None and first is not None and second is not None and there is not None:
             there = self.plan.restore(first.name, fetch)
-            shown = second if there is None else dataclasses.replace(second, shape=tuple(there.array.shape))
+            if there is not None:
+                shown = dataclasses.replace(second, shape=tuple(there.array.shape))
         pair = compare_pair(key, first, shown, here, there, how=how, atol=self.tolerance.atol, rtol=self.tolerance.rtol)
         pair.candidate = second
         pair.noise = self.noises.of(first) if first is not None else None
         return pair
+
+    def _value_of(self, record: Record | None) -> Typed | None:
+        """The values of a record of the reference."""
+        if record is None or record.location is None:
+            return None
+        return self.reference.value(record)
 
 
 def _norm(pair: Pair) -> float:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paralign.model import ALIGNED, overall
+from paralign.model import ALIGNED
 from paralign.stages.common.places import key_of
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def excuse(result: StageResult) -> None:
     for pair in wrong:
         pair.verdict = ALIGNED
         pair.notes.append("rounding added up: no operation makes another result of the reference's inputs")
-    result.verdict = overall([pair.verdict for pair in result.pairs if pair.judged])
+    result.verdict = result.verdict_of_pairs
     result.divergences, result.divergence = [], None
     result.notes.append(
         f"rounding added up: {_counted(wrong)} up to {greatest:.3g} times the noise away in float64; every operation was watched on both "

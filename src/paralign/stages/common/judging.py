@@ -29,7 +29,7 @@ from paralign.comparison import compare_pair, complete, judge, measure
 from paralign.comparison.judge import finite
 from paralign.context import PERTURBED
 from paralign.dtypes import EPS, is_floating
-from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Coverage, Noise, Pair, Pass, StageResult, overall
+from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Coverage, Noise, Pair, Pass, StageResult
 from paralign.stages.common import coarse
 from paralign.stages.common.places import Kind, key_of
 from paralign.worker.protocol import runs_of
@@ -262,10 +262,10 @@ def points_of(reference: Sequence[Record], candidate: Sequence[Record]) -> list[
 def conclude(result: StageResult, method: Method | str) -> StageResult:
     """The stage's verdict from its pairs; nothing judged is ``not tested``."""
     result.method = method if isinstance(method, str) else method.name
-    granted = dict.fromkeys(str(p.granted) for p in result.pairs if p.judged and p.granted is not None)
+    granted = dict.fromkeys(str(p.granted) for p in result.judged if p.granted is not None)
     if granted:
         result.method = f"the user's tolerance: {'; '.join(granted)}"
-    result.verdict = overall([p.verdict for p in result.pairs if p.judged])
+    result.verdict = result.verdict_of_pairs
     if result.verdict == NOT_TESTED:
         result.notes.append("nothing was compared")
     _count_elements(result)

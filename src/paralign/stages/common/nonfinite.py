@@ -62,7 +62,7 @@ def explain(context: Context, result: StageResult, mode: str | None = None) -> N
         result: of the stage; gets notes.
         mode: of the training step that is watched; None for the forward pass alone.
     """
-    unseen = [p for p in result.pairs if p.judged and is_unseen(p)]
+    unseen = [p for p in result.judged if is_unseen(p)]
     _name_first(result, unseen)
     if not unseen or context.inputs is None or context.settings.modules == "none":
         return

@@ -25,7 +25,6 @@ from paralign.model import (
     Record,
     StageResult,
     Stats,
-    overall,
 )
 from paralign.run.project import SideSettings
 from paralign.run.ranks import Ranks
@@ -150,12 +149,11 @@ def _weights(context: Context, side: str) -> Path:
 
 def _compare(result: StageResult, sides: list[Side]) -> None:
     """A pair for each trait, in their order; the verdict is that of the pairs."""
-    found = [{trait.key: trait for trait in traits(side)} for side in sides]
-    for key in [*found[0], *(key for key in found[1] if key not in found[0])]:
-        ends = [traits_of.get(key) for traits_of in found]
-        result.pairs.append(_pair(result, key, ends))
+    ours, theirs = ({trait.key: trait for trait in traits(side)} for side in sides)
+    for key in dict.fromkeys([*ours, *theirs]):
+        result.pairs.append(_pair(result, key, [ours.get(key), theirs.get(key)]))
     result.divergence = next(iter(result.divergences), None)
-    result.verdict = overall([pair.verdict for pair in result.pairs if pair.judged])
+    result.verdict = result.verdict_of_pairs
 
 
 def _pair(result: StageResult, key: str, ends: list[Trait | None]) -> Pair:
@@ -237,8 +235,9 @@ def _say_extent(context: Context, result: StageResult, sides: list[Side]) -> Non
         if without:
             who = "neither side has" if len(without) == len(SIDES) else f"the {without[0]} has no"
             result.notes.append(f"not compared: {what} ({who} {function}())")
-    judged = [pair for pair in result.pairs if pair.judged]
-    result.notes.append(f"gradients, update and loss are of the first step, replicas of {steps} steps; {len(judged)} traits were compared")
+    result.notes.append(
+        f"gradients, update and loss are of the first step, replicas of {steps} steps; {len(result.judged)} traits were compared"
+    )
     for side in sides:
         failed = side.alone.failed
         result.notes += [f"the {side.name} does not run in float64: {reason}" for reason in list(failed.values())[:1]]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from paralign.model import DIVERGED, NOT_TESTED, UNDERPOWERED, Finding, StageResult, Unjudged
+from paralign.model import DIVERGED, NOT_TESTED, UNDERPOWERED, Finding, StageResult, Unjudged, wrong_of
 from paralign.run.kinds_of_inputs import Kind
 from paralign.stages.common import precision
 from paralign.stages.common.judging import Method, final, paired, points_of
@@ -78,7 +78,7 @@ def _judge_set(context: Context, result: StageResult, captures: tuple[Capture, C
         elif one.method.candidate_run == NATIVE and _overflows(pair) and one.kind is not Kind.SPECIFIED:
             pair.leave_out(Unjudged.ELSEWHERE, "not finite on one side alone, for inputs that no specification asks for")
     result.pairs += pairs
-    wrong = [p for p in pairs if p.judged and p.verdict == DIVERGED]
+    wrong = wrong_of(pairs)
     if wrong:
         result.verdict = DIVERGED
         result.notes.append(f"only further inputs show it: {wrong[0].key} is {wrong[0].error or 0.0:.2g} away")

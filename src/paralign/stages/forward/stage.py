@@ -13,7 +13,7 @@ from paralign.errors import WorkerFailed
 from paralign.locate import first_module, pipeline
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.suspects.element_types import LOWER
-from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Noise, Pair, Point, StageResult, Unjudged, overall
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Noise, Pair, Point, StageResult, Unjudged
 from paralign.stages.common import added_up, lower_precision, nonfinite, precision
 from paralign.stages.common.forward_passes import forward_order, record
 from paralign.stages.common.judging import FLOAT64, PARTLY, Noises, choose, conclude, final, paired, points_of, weakest
@@ -159,7 +159,7 @@ def _say_branches(result: StageResult, branches: dict[str, OtherWay]) -> None:
             "element type? Its native outputs were held to the limit of native runs"
         )
     own = branches.get("candidate")
-    native = [p for p in result.pairs if p.judged and p.verdict == DIVERGED and p.key.endswith(precision.NATIVE_KEY)]
+    native = [p for p in result.wrong if p.key.endswith(precision.NATIVE_KEY)]
     if own is None or not native or result.divergence is not None:
         return
     due = branches.get("reference")
@@ -235,7 +235,7 @@ def _excuse_coordinates(result: StageResult) -> None:
 
     Its error is not the reference's, whose native coordinates round in their own way, but as large: the limit is that of such runs.
     """
-    off = [p for p in result.pairs if p.judged and p.verdict == DIVERGED]
+    off = result.wrong
     if not all(p.ratio is not None and p.ratio <= PARTLY.limit for p in off):
         return
     for pair in off:
@@ -243,7 +243,7 @@ def _excuse_coordinates(result: StageResult) -> None:
         pair.notes.append(
             "off by coordinates that a kernel computes in float32 in every run, as interpolation does; each operation was watched"
         )
-    result.verdict = overall([p.verdict for p in result.pairs if p.judged])
+    result.verdict = result.verdict_of_pairs
 
 
 def _judge_replay(result: StageResult, replay: pipeline.Replay) -> None:

@@ -14,7 +14,7 @@ from paralign.context import spent
 from paralign.errors import WorkerFailed
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.provenance import initial_values
-from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Coverage, Divergence, Finding, Pair, Point, StageResult, overall
+from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Coverage, Divergence, Finding, Pair, Point, StageResult
 from paralign.stages.init import fixed_values
 from paralign.stages.init.starts import Judged, Start, joined, judge, kept
 from paralign.stages.init.wording import Reading, instead, sensitivity
@@ -124,11 +124,9 @@ def _groups(context: Context, answers: list[Started]) -> list[_Group]:
         return []
     found: dict[tuple[int, str], Record] = {}
     roots: dict[tuple[int, str], list[tuple[int, str]]] = {}
-    for move in plan.moves:
-        if move.reference is None or move.candidate is None:
-            continue
+    for twins in plan.twins:
         ends: dict[tuple[int, str], Record] = {}
-        for side, record in enumerate((move.reference, move.candidate)):
+        for side, record in enumerate(twins):
             if record.name not in answers[side].shared:
                 ends[side, record.name] = record
         met = [end for known in ends if known in roots for end in roots[known]]
@@ -300,14 +298,12 @@ def _tied(context: Context, answers: list[Started]) -> list[tuple[list[str], str
     if context.plan is None:
         return []
     found = []
-    moves = [m for m in context.plan.moves if m.whole]
-    twins_of = [(m.reference.name, m.candidate.name) for m in moves if m.reference is not None and m.candidate is not None]
     for side, where in enumerate(("reference", "candidate")):
-        roots = [answers[s].shared for s in (side, 1 - side)]
+        own_roots, other_roots = answers[side].shared, answers[1 - side].shared
         twins: dict[str, dict[str, str]] = defaultdict(dict)
-        for ends in twins_of:
-            own, other = ends[side], ends[1 - side]
-            twins[roots[0].get(own, own)].setdefault(roots[1].get(other, other), ends[0])
+        for ends in context.plan.whole_twins:
+            own, other = ends[side].name, ends[1 - side].name
+            twins[own_roots.get(own, own)].setdefault(other_roots.get(other, other), ends[0].name)
         fix = "tie them on the candidate too" if side == 0 else "give the candidate tensors of their own"
         found += [(list(others.values()), where, "are one tensor", fix) for others in twins.values() if len(others) > 1]
     return found
@@ -350,7 +346,7 @@ def _conclude(context: Context, result: StageResult, judged: list[Judged], answe
     _say_other_laws(result, judged)
     if _is_loaded(judged) and answers[0].function != "build_untrained":
         _leave_open(result)
-    verdict = overall([p.verdict for p in result.pairs if p.judged])
+    verdict = result.verdict_of_pairs
     if verdict == ALIGNED and seeds < SEEDS:
         verdict = UNDERPOWERED
         result.notes.append(f"{seeds} seeds a side were built, {SEEDS} are needed to call laws equal: raise [init] seeds, or the timeout")

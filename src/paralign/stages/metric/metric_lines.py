@@ -70,8 +70,11 @@ def _located(captures: tuple[Capture, Capture], pair: Pair) -> Guilty | None:
     reference, candidate = (Way.read(capture, "seed-0") for capture in captures)
     rounded(reference, candidate)
     record = pair.reference or pair.candidate
-    leaf = "" if record is None else record.leaf
-    name = f"sample.{leaf}" if leaf else "sample"
-    known = name in reference.leaves and name in candidate.leaves
-    found = locate(reference, candidate, name) if known else None
-    return locate_last(reference, candidate) if found is None else found
+    name = "sample"
+    if record is not None and record.leaf:
+        name = f"sample.{record.leaf}"
+    if name in reference.leaves and name in candidate.leaves:
+        found = locate(reference, candidate, name)
+        if found is not None:
+            return found
+    return locate_last(reference, candidate)

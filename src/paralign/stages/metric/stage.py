@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,7 +52,7 @@ def run(context: Context) -> StageResult:
     _grant_noise(context, result, reference, evaluation)
     probing.probe(context, result, evaluation, "metric")
     evaluating.compare(context, result)
-    nonfinite.excuse_seen_elsewhere([p for p in result.pairs if p.judged], lambda p: None if p.reference is None else p.reference.leaf)
+    nonfinite.excuse_seen_elsewhere(result.judged, lambda p: None if p.reference is None else p.reference.leaf)
     conclude(result, ROUNDING)
     about = Evaluate.answer(evaluation)
     if about.loader:
@@ -61,7 +62,7 @@ def run(context: Context) -> StageResult:
         result.notes.append("the reference's outputs, on which the metric is computed, hold NaN or infinities")
         nonfinite.explain(context, result)
     if result.verdict == DIVERGED:
-        result.divergence = first([p for p in result.pairs if p.judged])
+        result.divergence = first(result.judged)
         if not _trace_back(context, result, evaluation):
             metric_lines.follow(context, result, evaluation)
     return result
@@ -117,20 +118,19 @@ def _grant_noise(context: Context, result: StageResult, reference: Capture, eval
 
     That is asked where they differ by more than one rounding.
     """
-    wrong = [p for p in result.pairs if p.verdict == DIVERGED and p.granted is None]
-    wrong = [p for p in wrong if p.stats is not None and p.noise is not None and p.reference is not None]
+    diverged = [p for p in result.pairs if p.verdict == DIVERGED and p.granted is None and p.stats is not None]
+    wrong = [(p, p.reference, p.noise) for p in diverged if p.reference is not None and p.noise is not None]
     if not wrong:
         return
     skipped = tuple(Metric.answer(reference).failed)
     capture = context.reference.record("metric-noise", Metric(noise=True, skip=skipped), {"evaluation": evaluation})
-    runs = {(r.name, r.leaf, r.run): capture.value(r) for r in capture.records if r.location is not None}
-    for pair in wrong:
-        record = pair.reference
-        if record is None or pair.noise is None:
-            continue
-        own = {run: value for (name, leaf, run), value in runs.items() if (name, leaf) == (record.name, record.leaf)}
-        moved = _moved(reference.value(record), own)
-        if moved > pair.noise.value:
+    runs: dict[tuple[str, str], dict[str, Typed]] = defaultdict(dict)
+    for record in capture.records:
+        if record.location is not None:
+            runs[record.name, record.leaf][record.run] = capture.value(record)
+    for pair, record, noise in wrong:
+        moved = _moved(reference.value(record), runs[record.name, record.leaf])
+        if moved > noise.value:
             pair.noise = Noise(moved, "how far rounding moves the reference's metric")
             judge(pair, limit=ROUNDING.limit, tolerance=context.settings.tolerance_of("metric"))
 

@@ -89,8 +89,9 @@ def compare_files(reference: Path, candidate: Path, tolerance: Tolerance) -> Che
     """Two files of arrays, entry by entry, nested entries by their path."""
     result = StageResult(reference.name)
     sides = [_entries(load_foreign(path), path) for path in (reference, candidate)]
-    keys = [*sides[0], *(k for k in sides[1] if k not in sides[0])]
-    for key in sorted(keys, key=lambda k: not is_given(k)):  # inputs first: what follows from them is not at fault
+    keys = list(dict.fromkeys([*sides[0], *sides[1]]))
+    keys.sort(key=lambda key: not is_given(key))  # inputs first: what follows from them is not at fault
+    for key in keys:
         ends = [side.get(key) for side in sides]
         records = [None if e is None else _record(number, key, e) for number, e in enumerate(ends)]
         values = [None if e is None or isinstance(e, str) else typed(e) for e in ends]

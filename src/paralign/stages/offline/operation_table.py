@@ -140,8 +140,11 @@ def _judge(row: Row, operation: Operation, judgement: Judgement) -> None:
     far = [judgement.error.get(value, 0.0) for value in used]
     finite = [error for error in far if math.isfinite(error)]
     if finite:
-        near = [judgement.matches.nearest(value)[1] for value in used]
-        noise = [judgement.noise.get(value.record.id, 0.0) for value in near if value is not None]
-        row.error, row.noise = max(finite), max([judgement.scale.floor, *noise])
+        noise = [judgement.scale.floor]
+        for value in used:
+            near = judgement.matches.nearest(value)[1]
+            if near is not None:
+                noise.append(judgement.noise.get(near.record.id, 0.0))
+        row.error, row.noise = max(finite), max(noise)
     if any(value in judgement.wrong for value in used):
         row.state = WRONG if len(finite) == len(far) else UNMATCHED

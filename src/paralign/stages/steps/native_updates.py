@@ -93,7 +93,9 @@ def judge(context: Context, result: StageResult, experiment: Experiment, stage: 
         stage: whose tolerance decides; one that the user set leaves nothing to be judged here.
     """
     tolerance = context.settings.tolerance_of(stage)
-    if result.verdict == DIVERGED or experiment.run != DOUBLE or tolerance.absolute or tolerance.ratio is not None:
+    if tolerance.absolute or tolerance.ratio is not None:
+        return
+    if result.verdict == DIVERGED or experiment.run != DOUBLE:
         return
     last = len(experiment.steps) - 1
     theirs, ours = (_ends(capture, DOUBLE, NATIVE, last) for capture in (experiment.reference, experiment.candidate))
@@ -106,8 +108,13 @@ def judge(context: Context, result: StageResult, experiment: Experiment, stage: 
     wrong = [pair for pair in judged if pair.verdict == DIVERGED]
     if wrong:
         _diverge(result, experiment, wrong)
-    elif judged and all(pair.noise is not None and LIMIT * pair.noise.value > COARSE for pair in judged):
+    elif judged and all(_is_hidden(pair) for pair in judged):
         result.notes.append(_HIDDEN_BY_BETAS if rounded > COARSE else _HIDDEN_BY_STORING)
+
+
+def _is_hidden(pair: Pair) -> bool:
+    """Whether a change's noise is so large that a lower precision would not show beside it."""
+    return pair.noise is not None and LIMIT * pair.noise.value > COARSE
 
 
 def doubt(context: Context, result: StageResult, captures: tuple[Capture, Capture], method: str) -> None:

@@ -18,6 +18,7 @@ from paralign.stages.steps import resolution
 from paralign.worker.session import DOUBLE
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from typing import TypeGuard
 
     from paralign.dtypes import Typed
@@ -55,23 +56,24 @@ class Moves:
 def moves_of(experiment: Experiment) -> Moves:
     """What happened to each shared parameter: a sample, and the whole measured and judged."""
     count = len(experiment.steps)
-    captures = experiment.reference, experiment.candidate
-    sides = [[c.by_name(role="parameter", run=experiment.run, step=n) for n in range(count)] for c in captures]
-    given = [experiment.gradients.by_name(role="gradient", run=experiment.given, step=n) for n in range(count)]
+    ours, theirs = (
+        [capture.by_name(role="parameter", run=experiment.run, step=number) for number in range(count)]
+        for capture in (experiment.reference, experiment.candidate)
+    )
+    given = [experiment.gradients.by_name(role="gradient", run=experiment.given, step=number) for number in range(count)]
     held = {r.name: r for r in experiment.weights.records if r.location is not None}
-    sources = [s.name for s in experiment.plan.sources if not s.attrs.get("shared")]
-    names = [name for name in sources if name in sides[0][0] and name in held]
+    names = _names_in(experiment, held, ours[0])
     most = max(LITTLE, min(EACH, SAMPLED // max(1, len(names))))
     moves = Moves()
     for name in names:
         gradients = [given[step].get(name) for step, _ in experiment.steps]
-        changes = [[_whole(experiment, side, records, name) for records in sides[side]] for side in (0, 1)]
+        changes = [[_whole(experiment, side, records, name) for records in steps] for side, steps in enumerate((ours, theirs))]
         if None in changes[1] or not any(_has_values(gradient) for gradient in gradients):
             continue
         weight = experiment.weights.array(held[name]).astype(np.float64)
         dtype = held[name].dtype
         trace = _trace(name, weight, gradients, changes, experiment, most)
-        pair = _pair(name, sides[0][-1][name], sides[1][-1], changes, experiment, weight, dtype)
+        pair = _pair(name, ours[-1][name], theirs[-1], changes, experiment, weight, dtype)
         noise = 0.0 if pair.noise is None else pair.noise.value
         stored = resolution.of_steps(trace, DOUBLE if experiment.run == DOUBLE else dtype)
         limit = RATIO * max(noise, stored)
@@ -81,6 +83,17 @@ def moves_of(experiment: Experiment) -> Moves:
         else:
             pair.leave_out(Unjudged.ROUNDING, "moves by less than can be seen beside the stored parameter: not judged")
     return moves
+
+
+def _names_in(experiment: Experiment, held: Collection[str], recorded: Collection[str]) -> list[str]:
+    """The parameters whose weights and steps are known, second names left out."""
+    names = []
+    for source in experiment.plan.sources:
+        if source.attrs.get("shared"):
+            continue
+        if source.name in recorded and source.name in held:
+            names.append(source.name)
+    return names
 
 
 def _has_values(record: Record | None) -> TypeGuard[Record]:

@@ -212,10 +212,15 @@ def _varies(experiment: Experiment, blamed: Difference | None, *, own: bool) -> 
     if blamed is None:
         return any(len({tuple(rates) for rates in side}) > 1 for side in experiment.rates)
     first, second = blamed.reference[0], blamed.candidate[0]
-    ratios = [b / a for a, b in zip(first, second, strict=True) if a]
-    if own and ratios and max(ratios) - min(ratios) <= causes.STORED * abs(ratios[0]):
+    if own and _is_a_factor(first, second):
         return False
     return any(len(set(rates)) > 1 for rates in (first, second))
+
+
+def _is_a_factor(rates: Sequence[float], others: Sequence[float]) -> bool:
+    """Whether rates are one multiple of others in every step."""
+    ratios = [other / rate for rate, other in zip(rates, others, strict=True) if rate]
+    return bool(ratios) and max(ratios) - min(ratios) <= causes.STORED * abs(ratios[0])
 
 
 def locate(context: Context, result: StageResult, experiment: Experiment, reasons: Reasons) -> None:

@@ -132,12 +132,20 @@ def _excuse(result: StageResult, pairs: list[Pair], size: float, *, judged: bool
 
     ``judged`` where no others are.
     """
-    places = [(p, key_of(p)) for p in result.pairs]
-    later = [p for p, place in places if place is not None and not place.is_before_updates and place.kind not in _APART]
+    left_out = "" if judged else ": not judged"
+    later = [pair for pair in result.pairs if _is_made_by_updates(pair)]
     for pair in [*later, *pairs]:
-        if pair.verdict == DIVERGED and pair.error is not None and pair.error <= AMPLIFIED * size:
+        if pair.verdict != DIVERGED or pair.error is None:
+            continue
+        if pair.error <= AMPLIFIED * size:
             pair.verdict, pair.judged = ALIGNED, judged
-            pair.notes.append(f"an inherent difference of the optimizers explains it{'' if judged else ': not judged'}")
+            pair.notes.append(f"an inherent difference of the optimizers explains it{left_out}")
+
+
+def _is_made_by_updates(pair: Pair) -> bool:
+    """Whether a pair holds what earlier updates have an effect on."""
+    place = key_of(pair)
+    return place is not None and not place.is_before_updates and place.kind not in _APART
 
 
 def _unexplained(result: StageResult, reasons: Reasons) -> None:

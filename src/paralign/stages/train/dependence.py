@@ -229,10 +229,14 @@ def _say(result: StageResult, ends: dict[str, list[float]], figure: str, margin:
     allowed = margin * (abs(mean) if shares else 1.0)
     rows = []
     for name, values in ends.items():
+        spread = moved = reach = "-"
+        if len(_finite(values)) > 1:
+            spread = f"{float(np.std(_finite(values), ddof=1)):.2g}"
         change = None if name in (OWN, REST) else _change(base, values, same=name in SIZES)
-        spread = "-" if len(_finite(values)) < 2 else f"{float(np.std(_finite(values), ddof=1)):.2g}"  # noqa: PLR2004 - a spread needs two
-        moved = "-" if change is None else f"{change.mean:+.3g}"
-        reach = "-" if change is None or math.isnan(change.low) else f"{change.low:+.3g} to {change.high:+.3g}"
+        if change is not None:
+            moved = f"{change.mean:+.3g}"
+        if change is not None and not math.isnan(change.low):
+            reach = f"{change.low:+.3g} to {change.high:+.3g}"
         broken = sum(not math.isfinite(v) for v in values)
         rows.append([name, f"{len(values)}", f"{broken}", f"{_mean(values):.5g}", spread, moved, reach])
     title = f"dependence on the initialisation: {figure} at the end of the reference's trainings"

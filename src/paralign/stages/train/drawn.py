@@ -220,15 +220,13 @@ def init_evidence(context: Context, groups: dict[str, list[Capture]]) -> list[st
         [{r.name: c.array(r) for r in c.select(run="start", role="parameter")} for c in groups[name]] for name in ("reference", "candidate")
     )
     told = []
-    for move in context.plan.moves:
-        if move.reference is None or move.candidate is None or not move.whole:
-            continue
-        one, other = _in_all_runs(ours, move.reference.name), _in_all_runs(theirs, move.candidate.name)
+    for reference, candidate in context.plan.whole_twins:
+        one, other = _in_all_runs(ours, reference.name), _in_all_runs(theirs, candidate.name)
         if one is None or other is None:
             continue
         said = _laws(one, other)
         if said:
-            told.append(f"{move.candidate.name}: {said}")
+            told.append(f"{candidate.name}: {said}")
     if len(told) > 3:  # noqa: PLR2004 - a few suffice
         return [*told[:3], f"and {len(told) - 3} more"]
     return told

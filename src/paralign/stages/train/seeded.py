@@ -58,14 +58,13 @@ def deciding(shared: list[tuple[str, str]], settings: Trainings) -> tuple[str, s
     """
     evaluated = [key for key in shared if key[0] == EVAL]
     if settings.metric:
-        named = [key for key in [*evaluated, *shared] if key[1] == settings.metric]
-        if not named:
-            there = ", ".join(dict.fromkeys(figure for _, figure in shared))
-            raise UsageError(
-                f"not all trainings have the figure {settings.metric!r}", where="[training] metric", hint=f"they have: {there}"
-            )
-        return named[0]
-    return next((key for key in evaluated if not is_cost(key[1])), next(iter(evaluated or shared)))
+        for key in (*evaluated, *shared):
+            if key[1] == settings.metric:
+                return key
+        there = ", ".join(dict.fromkeys(figure for _, figure in shared))
+        raise UsageError(f"not all trainings have the figure {settings.metric!r}", where="[training] metric", hint=f"they have: {there}")
+    scores = [key for key in evaluated if not is_cost(key[1])]
+    return next(iter(scores or evaluated or shared))
 
 
 def _end(sides: tuple[list[Run], list[Run]], decides: tuple[str, str], settings: Trainings, result: StageResult) -> Pair:
@@ -134,13 +133,17 @@ def _judge_known(pair: Pair, found: Equivalence, better: str, margin: str) -> No
 
 
 def _vary(sides: tuple[list[Run], list[Run]]) -> list[bool]:
-    """Of each side, whether its runs differ in any figure."""
+    """Of each side, whether its runs differ in any figure that all of them have."""
     found = []
-    for side in sides:
-        keys = [key for key in side[0].curves if all(key in run.curves for run in side)]
-        alike = all(np.array_equal(run.curves[key], side[0].curves[key], equal_nan=True) for run in side[1:] for key in keys)
-        found.append(len(side) > 1 and not alike)
+    for first, *others in sides:
+        keys = [key for key in first.curves if all(key in run.curves for run in others)]
+        found.append(any(_differ(first, run, keys) for run in others))
     return found
+
+
+def _differ(one: Run, other: Run, keys: list[tuple[str, str]]) -> bool:
+    """Whether two runs have other values of any of these figures."""
+    return any(not np.array_equal(other.curves[key], one.curves[key], equal_nan=True) for key in keys)
 
 
 def _parting(sides: tuple[list[Run], list[Run]], shared: list[tuple[str, str]], result: StageResult) -> list[Pair]:

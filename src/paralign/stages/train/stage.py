@@ -78,7 +78,7 @@ def run(context: Context) -> StageResult:
 
 
 def _concluded(result: StageResult) -> StageResult:
-    result.verdict = overall([p.verdict for p in result.pairs if p.judged])
+    result.verdict = result.verdict_of_pairs
     if result.verdict == NOT_TESTED:
         result.notes.append("nothing was compared")
     return result

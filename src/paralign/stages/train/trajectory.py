@@ -295,10 +295,11 @@ def curve(key: tuple[str, str], values: Array, candidate: Run, moved: list[Array
     error = np.abs(other[:count] - values[:count])
     error[~np.isfinite(error)] = np.inf
     ratio = np.divide(error, drift[:count], out=np.zeros(count), where=error > 0)
-    pair = Pair(f"{figure} ({kind.lower()})", None, None, verdict=UNDERPOWERED if not count else ALIGNED)
+    pair = Pair(f"{figure} ({kind.lower()})", None, None, verdict=ALIGNED if count else UNDERPOWERED)
     wrong = np.flatnonzero(ratio > LIMIT)
-    at = int(wrong[0]) if len(wrong) else int(np.argmax(ratio)) if count else 0
+    at = 0
     if count:
+        at = int(wrong[0]) if len(wrong) else int(np.argmax(ratio))
         size = abs(float(values[at])) or 1.0
         pair.stats = Stats(count=count, mismatched=int((error > 0).sum()), max_abs=float(error.max()), rel_l2=float(error[at]) / size)
         pair.noise = Noise(
@@ -389,8 +390,8 @@ def _locate(context: Context, result: StageResult, pairs: list[Pair], exact: Exa
     wrong = sorted((p for p in pairs if p.verdict == DIVERGED), key=lambda pair: not pair.notes)
     if not wrong:
         return
-    steps = [_first(runs, kind) for kind in (TRAIN, EVAL)]
-    step = min((s for s in steps if s is not None), default=None)
+    steps = [step for step in (_first(runs, TRAIN), _first(runs, EVAL)) if step is not None]
+    step = min(steps, default=None)
     by_rate = bool(step) and _rates_part(runs)
     said = _first_that_differs(step, wrong, by_rate=by_rate)
     if step is None and _moved_parameters(wrong):
@@ -441,13 +442,8 @@ def _own_parameters(context: Context) -> list[tuple[str, str]]:
     """The names, on both sides, of parameters that go from one tensor to one, second names left out."""
     if context.plan is None:
         return []
-    found = []
-    for move in context.plan.moves:
-        if move.reference is None or move.candidate is None or not move.whole:
-            continue
-        if move.reference.role == "parameter" and not move.reference.attrs.get("shared"):
-            found.append((move.reference.name, move.candidate.name))
-    return found
+    parameters = [(one, other) for one, other in context.plan.whole_twins if one.role == "parameter"]
+    return [(one.name, other.name) for one, other in parameters if not one.attrs.get("shared")]
 
 
 def _name_layer(divergence: Divergence, exact: Exact, wrong: list[Pair]) -> None:

@@ -103,7 +103,10 @@ def _point(run: Run, name: str | None) -> Point:
     modules = {} if run.answer is None else run.answer.modules
     while owner and owner not in modules:
         owner = owner.rpartition(".")[0]
-    lines = modules.get(owner) or [line for line in (run.lines.get("optimizer") or run.lines.get("model"),) if line]
+    lines = modules.get(owner) or []
+    if not lines:
+        line = run.lines.get("optimizer") or run.lines.get("model")
+        lines = [line] if line else []
     first = next(iter(lines), None)
     return Point(name or "train(log)", "", first, code_at(first), lines[1:])
 

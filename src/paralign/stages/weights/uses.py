@@ -45,9 +45,14 @@ def recorded(context: Context) -> tuple[dict[str, Use], dict[str, Use]] | None:
 
 
 def _uses(graph: Graph) -> dict[str, Use]:
-    given = [value for value in graph.values.values() if value.maker is None and value.record.name]
-    held = [value for value in given if value.record.role in ("parameter", "buffer")]
-    return {value.record.name: Use(value.order, _kinds(value)) for value in held}
+    """Name of a parameter or buffer -> what a run does with it."""
+    found = {}
+    for value in graph.values.values():
+        if value.maker is not None or not value.record.name:
+            continue
+        if value.record.role in ("parameter", "buffer"):
+            found[value.record.name] = Use(value.order, _kinds(value))
+    return found
 
 
 def _kinds(value: Value) -> tuple[frozenset[str], ...]:
