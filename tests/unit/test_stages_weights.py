@@ -131,10 +131,10 @@ def test_equal_names_decide_what_no_run_shows():
         "b.gamma": [end(**none, source=end(neutral_name=("b", "gamma")), target=end(neutral_name=("c", "gamma")))],
         "d.gamma": [end(**none, source=None, target=None)],
     }
-    plan = end(moves_of=moves.get, candidates_of=lambda _name: [], ambiguous=[])
+    plan = end(moves_of=moves.get, candidates_of=lambda _name: [], unsure=set())
     names = list(moves)
     for proof in (end(right=True, ambiguous=[end(seen=False, laid_out=False, reference=names, candidate=[])]), None):
-        plan.ambiguous = [] if proof else [end(reference=names)]
+        plan.unsure = set() if proof else set(names)
         result = StageResult("weights", pairs=[Pair(name, None, None, verdict=ALIGNED) for name in names])
         _say_unproven(result, plan, proof)
         assert [p.verdict for p in result.pairs] == [ALIGNED, UNDERPOWERED, UNDERPOWERED]

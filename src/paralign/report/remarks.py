@@ -26,14 +26,13 @@ def remarks(report: Told, root: Path | None = None) -> str:
 def _lines(stage: StageTold, root: Path | None) -> list[str]:
     level = "error" if stage.verdict in (DIVERGED, ERROR) else "warning"
     title = f"paralign {stage.name} {stage.verdict}"
-    places = [fault.candidate for fault in stage.faults if fault.candidate is not None and fault.candidate.file]
-    if not places:
-        return [f"::{level} title={_property(title)}::{_message(stage.sentence)}"]
-    return [
-        f"::{level} file={_property(from_root(place.file, root))},line={place.line},title={_property(title)}::"
-        f"{_message(stage.sentence if number == 0 else place.code or place.operation)}"
-        for number, place in enumerate(places)
-    ]
+    lines = []
+    for number, place in enumerate(stage.lines):
+        text = stage.sentence if number == 0 else place.code or place.operation
+        lines.append(
+            f"::{level} file={_property(from_root(place.file, root))},line={place.line},title={_property(title)}::{_message(text)}"
+        )
+    return lines or [f"::{level} title={_property(title)}::{_message(stage.sentence)}"]
 
 
 def _message(text: str) -> str:

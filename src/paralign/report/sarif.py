@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from paralign import __version__
 from paralign.model import ALIGNED, DIVERGED, ERROR
+from paralign.report.told import has_a_line
 
 if TYPE_CHECKING:
     from paralign.report.told import Place, StageTold, Told
@@ -41,17 +42,16 @@ def document(rules: list[dict[str, Any]], results: list[dict[str, Any]]) -> str:
 def _results(stage: StageTold, root: Path | None) -> list[dict[str, Any]]:
     level = "error" if stage.verdict in (DIVERGED, ERROR) else "warning"
     own = {"ruleId": f"paralign/{stage.name}", "level": level}
-    faults = [fault for fault in stage.faults if fault.candidate is not None and fault.candidate.file]
-    if not faults:
-        return [{**own, "message": {"text": stage.sentence or stage.verdict}}]
-    found = []
-    for number, fault in enumerate(faults):
-        text = stage.sentence if number == 0 else f"{fault.kind or 'another result'}: {fault.evidence}"
+    found: list[dict[str, Any]] = []
+    for fault in stage.faults:
+        if not has_a_line(fault.candidate):
+            continue
+        text = f"{fault.kind or 'another result'}: {fault.evidence}" if found else stage.sentence
         result = {**own, "message": {"text": text}, "locations": [_location(fault.candidate, root)]}
-        if fault.reference is not None and fault.reference.file:
+        if has_a_line(fault.reference):
             result["relatedLocations"] = [{**_location(fault.reference, root), "message": {"text": "the reference's line"}}]
         found.append(result)
-    return found
+    return found or [{**own, "message": {"text": stage.sentence or stage.verdict}}]
 
 
 def _location(place: Place | None, root: Path | None) -> dict[str, Any]:

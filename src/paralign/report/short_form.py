@@ -413,7 +413,7 @@ def _left_out(result: CheckResult, *, saved: bool) -> str:
         "causes": sum(max(len(stage.findings) - 1, 0) for stage in result.stages),
         "values that differ": sum(len(stage.wrong) for stage in result.stages if stage.verdict != ERROR),
     }
-    told = ", ".join(f"{count} {say(what)}" for what, count in counts.items() if count)
+    told = text.counted(counts)
     if not told:
         return ""
     if saved:

@@ -158,12 +158,14 @@ def _is_foldable(result: CheckResult) -> bool:
 def _folded(result: CheckResult) -> str:
     """How much the aligned stages say behind ``-v``; '' where that is nothing."""
     aligned = [stage for stage in result.stages if stage.verdict == ALIGNED]
-    counts = {
-        "notes": sum(len(stage.notes) - len(stage.excused) for stage in aligned),
-        "tables": sum(len(stage.tables) for stage in aligned),
-    }
-    told = ", ".join(f"{count} {say(what)}" for what, count in counts.items() if count)
+    notes = sum(len(stage.notes) - len(stage.excused) for stage in aligned)
+    told = counted({"notes": notes, "tables": sum(len(stage.tables) for stage in aligned)})
     return say("-v shows {what} of aligned stages", what=told) if told else ""
+
+
+def counted(counts: dict[str, int]) -> str:
+    """How many there are of each kind, in words, without those that are none."""
+    return ", ".join(f"{count} {say(what)}" for what, count in counts.items() if count)
 
 
 def conclusion(result: CheckResult) -> Text:
@@ -359,7 +361,7 @@ def _finding(finding: Finding) -> list[Text]:
 def _point(point: Point | None) -> str:
     if point is None:
         return say("no counterpart found")
-    return one_line("  ".join(p for p in (point.name or say("the model itself"), point.op, point.source or "") if p))
+    return one_line("  ".join(filter(None, (point.name or say("the model itself"), point.op, point.source))))
 
 
 def pair_line(pair: Pair) -> Text:

@@ -128,6 +128,11 @@ class StageTold:
     seconds: float
     follows: tuple[str, ...]
 
+    @property
+    def lines(self) -> list[Place]:
+        """The candidate's places at fault whose lines are known."""
+        return [fault.candidate for fault in self.faults if has_a_line(fault.candidate)]
+
 
 @dataclass(frozen=True)
 class Told:
@@ -385,7 +390,7 @@ def _difference(stage: StageTold) -> str:
     proven = next((cause for cause in stage.causes if cause.proven), None)
     first = next(iter(stage.faults), None)
     places = ""
-    if first is not None and _has_a_line(first.candidate):
+    if first is not None and has_a_line(first.candidate):
         places = _places(first.candidate, first.reference)
     if proven is not None:
         return f"{proven.cause}; {proven.fix}{places}"
@@ -396,7 +401,7 @@ def _difference(stage: StageTold) -> str:
     return _of_pairs(stage)
 
 
-def _has_a_line(place: Place | None) -> TypeGuard[Place]:
+def has_a_line(place: Place | None) -> TypeGuard[Place]:
     """Whether the line of a place is known."""
     return place is not None and bool(place.file)
 
@@ -438,7 +443,7 @@ def _of_pairs(stage: StageTold) -> str:
     note = next((note for each in stage.faults for note in each.notes), "")
     said = _first_difference(stage) or note or say("it differs")
     for fault in stage.faults:
-        if _has_a_line(fault.candidate):
+        if has_a_line(fault.candidate):
             told = valued(fault.value)
             if not told and note and note != said:
                 told = say("; {more}", more=note)

@@ -190,29 +190,39 @@ def _locate(context: Context, result: StageResult, method: Method, *, coarse: bo
         result.notes.append(f"operations could not be watched: the {failure.side} failed with {failure.type}: {failure.message}")
         return {}
     found = searched.divergences
-    found = [d for d in found if d.what == LOWER] if coarse and result.verdict != DIVERGED else found
-    if searched.blurred and context.settings.tolerance_of("forward").ratio is None and not any(d.confirmed for d in found):
+    if coarse and result.verdict != DIVERGED:
+        found = [d for d in found if d.what == LOWER]
+    tolerance = context.settings.tolerance_of("forward")
+    if searched.blurred and tolerance.ratio is None and not any(d.confirmed for d in found):
         _excuse_coordinates(result)
-        found = [] if result.verdict == ALIGNED else found
-    if searched.clean and method is FLOAT64 and added_up.may_be(result, context.settings.tolerance_of("forward")):
+        if result.verdict == ALIGNED:
+            found = []
+    if searched.clean and method is FLOAT64 and added_up.may_be(result, tolerance):
         added_up.excuse(result)
         found = []
     result.divergences = found
     result.notes += searched.notes
-    if result.verdict == ALIGNED and not found and searched.untested:
-        result.verdict = UNDERPOWERED
-        result.warnings += searched.untested
     if found:
         result.divergence = found[0]
-        if result.verdict != DIVERGED and any(d.confirmed for d in found):
-            result.verdict = DIVERGED
-        elif result.verdict == ALIGNED and any(d.hidden for d in found):
-            result.verdict = UNDERPOWERED
-            result.warnings.append(
-                "an operation has right inputs and another result, but what follows hardly uses it (tiny weights?), so that nothing shows "
-                "whether it is wrong. Use trained weights, or larger ones"
-            )
+        _judge_by_operations(result)
+    elif result.verdict == ALIGNED and searched.untested:
+        result.verdict = UNDERPOWERED
+        result.warnings += searched.untested
     return searched.branches
+
+
+def _judge_by_operations(result: StageResult) -> None:
+    """What guilty operations make of the verdict of a stage whose outputs agree."""
+    if result.verdict == DIVERGED:
+        return
+    if any(d.confirmed for d in result.divergences):
+        result.verdict = DIVERGED
+    elif result.verdict == ALIGNED and any(d.hidden for d in result.divergences):
+        result.verdict = UNDERPOWERED
+        result.warnings.append(
+            "an operation has right inputs and another result, but what follows hardly uses it (tiny weights?), so that nothing shows "
+            "whether it is wrong. Use trained weights, or larger ones"
+        )
 
 
 def _may_be_drawn(result: StageResult) -> bool:

@@ -40,7 +40,7 @@ def run(context: Context) -> StageResult:
     missing = context.lacking("metric", "metric", "build_model")
     if missing:
         return missing
-    if not context.has("reference", "build_dataloader") and (context.inputs is None or context.labels is None or context.unlabelled):
+    if _lacks_labels(context):
         note = "no labels: define build_dataloader(split) or labels() in the reference, or set [labels] in paralign.toml"
         return StageResult("metric", notes=[note], lacks=["labels() in the reference"])
     evaluation = context.evaluation()
@@ -57,8 +57,7 @@ def run(context: Context) -> StageResult:
     about = Evaluate.answer(evaluation)
     if about.loader:
         result.coverage.append(Coverage("batches", about.batches, about.total))
-    given = [evaluation.array(r) for r in evaluation.records if r.role == "output" and r.location is not None]
-    if any(a.dtype.kind in "fc" and not np.isfinite(a).all() for a in given):
+    if not _outputs_are_finite(evaluation):
         result.notes.append("the reference's outputs, on which the metric is computed, hold NaN or infinities")
         nonfinite.explain(context, result)
     if result.verdict == DIVERGED:
@@ -66,6 +65,24 @@ def run(context: Context) -> StageResult:
         if not _trace_back(context, result, evaluation):
             metric_lines.follow(context, result, evaluation)
     return result
+
+
+def _lacks_labels(context: Context) -> bool:
+    """Whether the reference has neither a loader nor inputs with labels to be evaluated on."""
+    if context.has("reference", "build_dataloader"):
+        return False
+    return context.inputs is None or context.labels is None or context.unlabelled
+
+
+def _outputs_are_finite(evaluation: Capture) -> bool:
+    """Whether no output that was kept holds NaN or infinities."""
+    for record in evaluation.records:
+        if record.role != "output" or record.location is None:
+            continue
+        values = evaluation.array(record)
+        if values.dtype.kind in "fc" and not np.isfinite(values).all():
+            return False
+    return True
 
 
 def _say_failed(context: Context, result: StageResult, reference: Capture, candidate: Capture, evaluation: Capture) -> dict[str, str]:

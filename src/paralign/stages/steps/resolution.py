@@ -70,8 +70,11 @@ def leave_out(pairs: Sequence[Pair], resolutions: dict[str, float]) -> set[str]:
         The keys of the changes that are hidden.
     """
     hidden = [p for p in pairs if resolutions.get(p.key, 0.0) > LOUD and p.verdict != DIVERGED]
-    seen = any(resolutions.get(p.key, math.inf) <= LOUD for p in pairs)
+    others_are_seen = any(resolutions.get(p.key, math.inf) <= LOUD for p in pairs)
     for pair in hidden:
-        pair.judged, pair.verdict = not seen, ALIGNED if seen else UNDERPOWERED
+        if others_are_seen:
+            pair.judged, pair.verdict = False, ALIGNED
+        else:
+            pair.judged, pair.verdict = True, UNDERPOWERED
         pair.notes.append("changes by less than can be seen beside the stored parameter")
     return {p.key for p in hidden}

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from paralign.context import Context
     from paralign.model import StageResult
     from paralign.stages.train.curves import Run
+    from paralign.weights import Plan
 
 #: groups by what is changed, in the order in which they are trained
 OWN, REST, HALVED, DOUBLED, THEIRS = (
@@ -142,17 +143,28 @@ def _starts(context: Context, seeds: list[int]) -> _Starts | str:
     found = _Starts(own, None, roles)
     if not found.drawn:
         return "no initial weight depends on the seed: a checkpoint is loaded, or a seed is set where the model is built"
-    plan = context.plan
-    if plan is not None and plan.complete:
-        others = [
-            _values(context.candidate.record(f"train-start-{n}", _first(context, (seed + len(seeds)) % 2**32)))
-            for n, seed in enumerate(seeds)
-        ]
-        if all(others):
-            names = [name for name in own[0] if plan.moves_of(name)]
-            theirs = [{n: v for n in names if (v := plan.restore(n, values.get)) is not None} for values in others]
-            found.theirs = [{**mine, **given} for mine, given in zip(own, theirs, strict=True)]
+    if context.plan is not None and context.plan.complete:
+        found.theirs = _candidates_starts(context, context.plan, own, seeds)
     return found
+
+
+def _candidates_starts(context: Context, plan: Plan, own: list[dict[str, Typed]], seeds: list[int]) -> list[dict[str, Typed]] | None:
+    """The reference's initial weights with the candidate's in their place, as many as seeds.
+
+    None where the candidate gives none.
+    """
+    others = []
+    for number, seed in enumerate(seeds):
+        order = _first(context, (seed + len(seeds)) % 2**32)
+        others.append(_values(context.candidate.record(f"train-start-{number}", order)))
+    if not all(others):
+        return None
+    names = [name for name in own[0] if plan.moves_of(name)]
+    mixed = []
+    for mine, values in zip(own, others, strict=True):
+        given = {name: plan.restore(name, values.get) for name in names}
+        mixed.append({**mine, **{name: value for name, value in given.items() if value is not None}})
+    return mixed
 
 
 def _first(context: Context, seed: int) -> Train:

@@ -126,15 +126,19 @@ def _pair(plan: Plan, source: Record, captures: tuple[Capture, Capture]) -> Pair
     """
     moves = plan.moves_of(source.name)
     theirs = [m.candidate for m in moves]
-    if not _is_untrained(source) or not all(_is_untrained(record) for record in theirs) or source.location is None:
+    if source.location is None or not all(_is_untrained(record) for record in (source, *theirs)):
         return None
     value, other = captures[0].value(source), plan.restore(source.name, values(captures[1]))
-    if other is None or (source.role == "parameter" and (_is_constant(value) or _is_constant(other))):
+    if other is None:
+        return None
+    if source.role == "parameter" and (_is_constant(value) or _is_constant(other)):
         return None  # a frozen layer as it is before a checkpoint is loaded
     first, second = _unmasked(value), _unmasked(other)
     pair = compare_pair(f"built {source.name}", source, theirs[0], first, second, how=moves[0].how)
-    pair.verdict = ALIGNED if _agrees(pair) else DIVERGED
-    if pair.verdict == DIVERGED:
+    if _agrees(pair):
+        pair.verdict = ALIGNED
+    else:
+        pair.verdict = DIVERGED
         pair.notes.append("the candidate builds it otherwise than the reference, whose values were copied over it")
     return pair
 
