@@ -147,6 +147,16 @@ class Pair:
         return self.judged and self.verdict == DIVERGED
 
     @property
+    def record(self) -> "Optional[Record]":
+        """The reference's record; the candidate's where that is missing."""
+        return self.reference if self.reference is not None else self.candidate
+
+    @property
+    def noise_value(self) -> float:
+        """How large the noise is; 0 without one."""
+        return 0.0 if self.noise is None else self.noise.value
+
+    @property
     def error(self) -> Optional[float]:
         """Relative L2 error; infinite where NaN or infinities disagree.
 

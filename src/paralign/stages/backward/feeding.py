@@ -102,6 +102,6 @@ def _say(result: StageResult, wrong: list[Pair]) -> None:
     cause = f"the data loaders give other batches: {name} is the first that differs"
     fix = 'look at the stage data; or feed both sides from the reference: [training] batches_from = "reference"'
     result.findings.insert(0, Finding("data/batch", cause, fix))
-    record = wrong[0].reference if wrong[0].reference is not None else wrong[0].candidate
-    ends = [Point(record.key if record is not None else name, "data loader") for _ in (0, 1)]
-    result.divergence = Divergence(ends[0], ends[1], wrong[0], inputs_agree=False)
+    record = wrong[0].record
+    place = record.key if record is not None else name
+    result.divergence = Divergence(Point(place, "data loader"), Point(place, "data loader"), wrong[0], inputs_agree=False)

@@ -351,10 +351,12 @@ def _inexact(capture: Capture, steps: Steps) -> float:
     far = []
     for first in capture.select(role="parameter", run=DOUBLE, step=0):
         other = next(iter(capture.select(name=first.name, role="parameter", run=NATIVE, step=0)), None)
-        if other is not None and first.location is not None:
-            one, two = capture.array(first), capture.array(other)
-            size = float(np.linalg.norm(one))
-            far += [float(np.linalg.norm(one - two)) / size] if size else []
+        if other is None or first.location is None:
+            continue
+        one, two = capture.array(first), capture.array(other)
+        size = float(np.linalg.norm(one))
+        if size:
+            far.append(float(np.linalg.norm(one - two)) / size)
     return float(np.median(far)) if far and steps.context.plan is not None else 0.0
 
 

@@ -56,19 +56,20 @@ class Steps:
         if self.context.plan is None:
             return []
         plan = self.context.plan
-        sides = [
-            {r.name: r for r in c.select(role=role, run=run, step=step) if r.call == call and r.location is not None}
-            for c, run in zip((self.reference, self.candidate), runs, strict=True)
-        ]
+        ours = {r.name: r for r in self.reference.select(role=role, run=runs[0], step=step) if r.call == call and r.location is not None}
+        theirs = {r.name: r for r in self.candidate.select(role=role, run=runs[1], step=step) if r.call == call and r.location is not None}
+
+        def fetch(name: str) -> Typed | None:
+            return self.candidate.value(theirs[name]) if name in theirs else None
+
         found = []
         for source in plan.sources:
-            first = sides[0].get(source.name)
+            first = ours.get(source.name)
             if first is None or source.attrs.get("shared"):
                 continue
-            parts = [sides[1][r.name] for r in plan.candidates_of(source.name) if r.name in sides[1]]
-            second = parts[0] if parts else None
-            whole = plan.restore(source.name, lambda name: self.candidate.value(sides[1][name]) if name in sides[1] else None)
-            found.append((first, second, self.reference.value(first), whole))
+            parts = [theirs[r.name] for r in plan.candidates_of(source.name) if r.name in theirs]
+            whole = plan.restore(source.name, fetch)
+            found.append((first, next(iter(parts), None), self.reference.value(first), whole))
         return found
 
     def pairs(self, method: Method, step: int) -> list[Pair]:

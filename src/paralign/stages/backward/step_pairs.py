@@ -235,7 +235,7 @@ class Steps:
         share = running.kept(first, framework)
         if before is None or share is None or self.context.weights is None or first.attrs.get("leaf") not in running.VARIANCES:
             return False
-        noise = pair.noise.value if pair.noise is not None else 0.0
+        noise = pair.noise_value
         allowed = self.method.limit * noise * pair.stats.rms_reference * math.sqrt(pair.stats.count)
         held = self.candidate.by_name(role="buffer", run=self.runs[1], step=step)
         there = self.plan.restore(first.name, lambda name: self._value(held.get(name)))

@@ -68,8 +68,7 @@ class PairKey:
 
 def key_of(pair: Pair) -> PairKey | None:
     """What a pair is of; None for what is neither of a training nor of data."""
-    record = pair.reference if pair.reference is not None else pair.candidate
-    return None if record is None else key_of_record(record)
+    return None if pair.record is None else key_of_record(pair.record)
 
 
 def key_of_record(record: Record) -> PairKey | None:
@@ -124,5 +123,4 @@ def part_of(name: str) -> str:
 
 def is_loaders(pair: Pair) -> bool:
     """Whether a pair is of the loader, which is looked at after the data set."""
-    record = pair.reference if pair.reference is not None else pair.candidate
-    return record is not None and part_of(record.name) == "dataloader"
+    return pair.record is not None and part_of(pair.record.name) == "dataloader"

@@ -83,5 +83,5 @@ def judge(
 
 
 def _told(pair: Pair) -> str:
-    noise = 0.0 if pair.noise is None else pair.noise.value
+    noise = pair.noise_value
     return f"{pair.key} is {pair.error or 0.0:.2g} away, the reference's own rounding is {noise:.2g}"

@@ -147,7 +147,7 @@ def probe(context: Context, result: StageResult, evaluation: Capture, function: 
     shown = {f"probe_{name}" for name in PROBES}  # without the ways in which equal scores were told apart
     for pair in pairs:
         pair.judged = False
-        record = pair.reference or pair.candidate
+        record = pair.record
         if record is not None and record.name in shown:
             result.pairs.append(pair)
     if real:

@@ -57,7 +57,7 @@ def _point(pair: Pair) -> str:
 
     '' for probes and for each side's own evaluation.
     """
-    record = pair.reference or pair.candidate
+    record = pair.record
     if record is None:
         return ""
     word, _, number = record.name.partition("_")
@@ -69,7 +69,7 @@ def _point(pair: Pair) -> str:
 def _located(captures: tuple[Capture, Capture], pair: Pair) -> Guilty | None:
     reference, candidate = (Way.read(capture, "seed-0") for capture in captures)
     rounded(reference, candidate)
-    record = pair.reference or pair.candidate
+    record = pair.record
     name = "sample"
     if record is not None and record.leaf:
         name = f"sample.{record.leaf}"

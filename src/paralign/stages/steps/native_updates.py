@@ -204,7 +204,7 @@ def _diverge(result: StageResult, experiment: Experiment, wrong: list[Pair]) -> 
     worst = max(wrong, key=lambda pair: pair.ratio or 0.0)
     result.pairs += wrong
     result.verdict = DIVERGED
-    own = 0.0 if worst.noise is None else worst.noise.value
+    own = worst.noise_value
     result.notes.append(
         f"from equal gradients the updates agree in float64; as they are, the candidate's of {len(wrong)} parameters are up to "
         f"{worst.error or 0.0:.2g} away from its own in float64, where rounding explains {own:.2g}: a lower precision in the optimizer "

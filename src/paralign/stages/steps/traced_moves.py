@@ -74,9 +74,8 @@ def moves_of(experiment: Experiment) -> Moves:
         dtype = held[name].dtype
         trace = _trace(name, weight, gradients, changes, experiment, most)
         pair = _pair(name, ours[-1][name], theirs[-1], changes, experiment, weight, dtype)
-        noise = 0.0 if pair.noise is None else pair.noise.value
         stored = resolution.of_steps(trace, DOUBLE if experiment.run == DOUBLE else dtype)
-        limit = RATIO * max(noise, stored)
+        limit = RATIO * max(pair.noise_value, stored)
         moves.pairs.append(pair)
         if limit <= RATIO * LOUD or pair.verdict == DIVERGED:
             moves.traces[name], moves.limits[name] = trace, limit

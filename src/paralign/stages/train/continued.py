@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from paralign.errors import WorkerFailed
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Pair
 from paralign.stages.train import trajectory
-from paralign.stages.train.curves import is_rate, of_capture
-from paralign.trainlog.lines import TRAIN
+from paralign.stages.train.curves import of_capture
 from paralign.worker.protocol import Train
 
 if TYPE_CHECKING:
@@ -108,8 +107,8 @@ def _judge(pair: Pair, exact: Exact, of: tuple[int, int], capture: Capture) -> N
     moved = [of_capture(each) for each in exact.moved]
     told = f"interrupted after {at} steps"
     worst = -1.0
-    for key, values in whole.curves.items():
-        if key[0] != TRAIN or is_rate(key[1]) or key not in resumed.curves or trajectory.is_count(key[1], values):
+    for key, values in trajectory.of_steps(whole):
+        if key not in resumed.curves:
             continue
         count = min(len(values), len(resumed.curves[key]))
         if count < at + LEAST:

@@ -28,10 +28,9 @@ from paralign.capture import Capture, CaptureWriter, clear
 from paralign.dtypes import EPS
 from paralign.errors import WorkerFailed
 from paralign.model import Finding, Manifest, wrong_of
-from paralign.stages.train.curves import Run, common, is_rate, of_capture
+from paralign.stages.train.curves import Run, common, of_capture
 from paralign.stages.train.drawn import data_evidence, draw_evidence, init_evidence
-from paralign.stages.train.trajectory import LIMIT, UNITS, Exact, is_count, mapped, parting
-from paralign.trainlog.lines import TRAIN
+from paralign.stages.train.trajectory import LIMIT, UNITS, Exact, mapped, of_steps, parting
 from paralign.worker.protocol import Train
 
 if TYPE_CHECKING:
@@ -231,14 +230,7 @@ def _forced_states(context: Context, states: Capture, count: int) -> Capture:
 
 def _figures(reference: Run, candidate: Run) -> list[tuple[str, str]]:
     """The figures of single steps that both sides have, without rates and counts."""
-    found = []
-    for key, values in reference.curves.items():
-        kind, figure = key
-        if kind != TRAIN or key not in candidate.curves:
-            continue
-        if not is_rate(figure) and not is_count(figure, values):
-            found.append(key)
-    return found
+    return [key for key, _ in of_steps(reference) if key in candidate.curves]
 
 
 def _gap(reference: Run, candidate: Run, count: int) -> float:

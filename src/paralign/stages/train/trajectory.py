@@ -168,11 +168,12 @@ def _draws(context: Context, orders: Train, given: dict[str, Capture], known: tu
     other = of_capture(context.reference.record("train-other-seed", other_seed, given))
     reference, moved = of_capture(known[0]), [of_capture(c) for c in known[1]]
     for key, values in reference.curves.items():
-        if key[0] == TRAIN and key in other.curves and not is_count(key[1], values):
-            count = min(len(values), len(other.curves[key]))
-            drift = _drift(values, [run.curves[key] for run in moved if key in run.curves])[:count]
-            if (np.abs(other.curves[key][:count] - values[:count]) > LIMIT * drift).any():
-                return True
+        if key[0] != TRAIN or key not in other.curves or is_count(key[1], values):
+            continue
+        count = min(len(values), len(other.curves[key]))
+        drift = _drift(values, [run.curves[key] for run in moved if key in run.curves])[:count]
+        if (np.abs(other.curves[key][:count] - values[:count]) > LIMIT * drift).any():
+            return True
     return False
 
 
@@ -193,12 +194,11 @@ def _bounds(context: Context, reference: Capture, moved: list[Capture]) -> Captu
     clear(folder)
     run, others = of_capture(reference), [of_capture(c) for c in moved]
     with CaptureWriter(folder, Manifest(side="candidate", stage="train", settings={"key": uuid4().hex})) as writer:
-        for (kind, figure), values in run.curves.items():
-            if kind == TRAIN and not is_rate(figure) and not is_count(figure, values):
-                drift = _drift(values, [o.curves[kind, figure] for o in others if (kind, figure) in o.curves])
-                allowed = np.where(_lost(values, drift), np.inf, LIMIT * drift)
-                for name, array in (("values", values), ("allowed", allowed)):
-                    writer.add(name, array, role="scalar", leaf=figure)
+        for key, values in of_steps(run):
+            drift = _drift(values, [other.curves[key] for other in others if key in other.curves])
+            allowed = np.where(_lost(values, drift), np.inf, LIMIT * drift)
+            for name, array in (("values", values), ("allowed", allowed)):
+                writer.add(name, array, role="scalar", leaf=key[1])
     return Capture.open(folder)
 
 
@@ -222,6 +222,16 @@ def _lost(values: Array, drift: Array) -> Array:
     """From which place on rounding alone moves a figure by too much."""
     size = np.maximum(np.abs(values), np.median(np.abs(values[np.isfinite(values)])) if np.isfinite(values).any() else 0.0)
     return np.maximum.accumulate(drift > LOST * size)
+
+
+def of_steps(run: Run) -> list[tuple[tuple[str, str], Array]]:
+    """The figures of single steps with their values, learning rates and counts left out."""
+    found = []
+    for key, values in run.curves.items():
+        kind, figure = key
+        if kind == TRAIN and not is_rate(figure) and not is_count(figure, values):
+            found.append((key, values))
+    return found
 
 
 def is_count(figure: str, values: Array) -> bool:
@@ -459,12 +469,16 @@ def _name_layer(divergence: Divergence, exact: Exact, wrong: list[Pair]) -> None
 
 def _first(runs: tuple[Run, Run], kind: str) -> int | None:
     """The first step whose figures are apart by more than float32 rounds."""
+    if kind != TRAIN:
+        return None
     found = []
-    for key, values in runs[0].curves.items():
-        if key[0] == kind == TRAIN and key in runs[1].curves and not is_rate(key[1]) and not is_count(key[1], values):
-            count = min(len(values), len(runs[1].curves[key]))
-            apart = np.abs(values[:count] - runs[1].curves[key][:count]) > LIMIT * _drift(values[:count], [])
-            found += [int(np.argmax(apart))] if apart.any() else []
+    for key, values in of_steps(runs[0]):
+        if key not in runs[1].curves:
+            continue
+        count = min(len(values), len(runs[1].curves[key]))
+        apart = np.abs(values[:count] - runs[1].curves[key][:count]) > LIMIT * _drift(values[:count], [])
+        if apart.any():
+            found.append(int(np.argmax(apart)))
     return min(found, default=None)
 
 
@@ -490,11 +504,8 @@ def parting(exact: Exact) -> int | None:
     """The first step whose figures part by more than float32 rounds; None without one."""
     runs, found = exact.runs, []
     moved = [of_capture(capture) for capture in exact.moved]
-    for key, values in runs[0].curves.items():
-        kind, figure = key
-        if kind != TRAIN or key not in runs[1].curves:
-            continue
-        if is_rate(figure) or is_count(figure, values):
+    for key, values in of_steps(runs[0]):
+        if key not in runs[1].curves:
             continue
         drifted = [run.curves[key] for run in moved if key in run.curves]
         pair, _ = curve(key, values, runs[1], drifted)

@@ -127,14 +127,12 @@ def _say_rate(result: StageResult, trials: list[Trial], side: str) -> None:
         share = float(np.median(shares[np.isfinite(shares)])) if np.isfinite(shares).any() else np.nan
         if last <= GROWN * abs(first) or not share >= MUCH:
             continue
-        rate, at = "", ""
-        if run.rate is not None and len(run.rate):
-            rate = f" at a rate of {float(np.max(run.rate)):.3g}"
-        if run.lines.get("optimizer"):
-            at = f" ({run.lines['optimizer']})"
+        rate = "" if run.rate is None or not len(run.rate) else f" at a rate of {float(np.max(run.rate)):.3g}"
+        line = run.lines.get("optimizer")
         grows = f"{figures[0][1]} grows from {first:.4g} to {last:.4g}"
         told = f"{side}, {trial.name}: {grows}; a step moves the parameters by {share:.1%} of their norm{rate}"
-        result.findings.append(Finding("train/rate", told, f"try a tenth of the rate, or a warm-up{at}"))
+        fix = "try a tenth of the rate, or a warm-up" + (f" ({line})" if line else "")
+        result.findings.append(Finding("train/rate", told, fix))
         return
 
 

@@ -163,7 +163,7 @@ def _leave_out_tables(result: StageResult) -> None:
     The other computes the table where it needs it.
     """
     for pair in result.pairs:
-        record = pair.reference if pair.reference is not None else pair.candidate
+        record = pair.record
         if pair.how == "none" and record is not None and record.role == "buffer":
             pair.leave_out(Unjudged.UNNEEDED, "no twin, and the outputs are equal without: the other side computes it")
 
