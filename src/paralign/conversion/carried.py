@@ -109,12 +109,10 @@ def carry(context: Context, checkpoint: Checkpoint, destination: Path, temporary
         [r.name for r in wanted if _trained(r) and r.name not in moved],
         told.left,
     )
-    if saved.scheduled:
-        found.notes.append(
-            f"the schedule was put to where {found.steps} updates bring it"
-            if found.steps
-            else "the state does not tell how many updates it has seen: put the schedule to where it was yourself"
-        )
+    if saved.scheduled and found.steps:
+        found.notes.append(f"the schedule was put to where {found.steps} updates bring it")
+    elif saved.scheduled:
+        found.notes.append("the state does not tell how many updates it has seen: put the schedule to where it was yourself")
     return found
 
 

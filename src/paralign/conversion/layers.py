@@ -258,20 +258,27 @@ def _said(found: Layers, *, seconds: bool) -> list[str]:
     elif found.samples < ENOUGH:
         told.append(f"likeness of {found.samples} samples says little: raise the batch in [inputs] to {ENOUGH} or more")
     usual = median([abs(math.log(row.factor)) for row in found.rows if row.factor > 0] or [0.0])
-    other = next((row for row in found.rows if _of_another_size(row, usual)), None)
-    if other is not None:
-        told.append(
-            f"the first layer whose outputs are of another size is {other.reference}: {other.factor:.3g} times as large in the second"
-        )
+    for row in found.rows:
+        if _of_another_size(row, usual):
+            told.append(
+                f"the first layer whose outputs are of another size is {row.reference}: {row.factor:.3g} times as large in the second"
+            )
+            break
     if seconds:
-        less = next((row for row in found.rows if _less_alike(row)), None)
-        if less is not None and less.again is not None:
-            told.append(f"the first layer that is less alike than a second training of the reference's: {less.reference}")
-        elif any(row.again and None not in (row.again[1], row.alike) for row in found.rows):
-            told.append("no layer is less alike than those of a second training of the reference")
+        told += _beside_another_seed(found)
     else:
         told.append("how far apart another seed would be, --again tells: a second checkpoint of the reference")
     return told
+
+
+def _beside_another_seed(found: Layers) -> list[str]:
+    """Whether a layer is less alike than those of a second training, as far as that is known."""
+    for row in found.rows:
+        if row.again is not None and _less_alike(row):
+            return [f"the first layer that is less alike than a second training of the reference's: {row.reference}"]
+    if any(row.again and None not in (row.again[1], row.alike) for row in found.rows):
+        return ["no layer is less alike than those of a second training of the reference"]
+    return []
 
 
 def _of_another_size(row: Layer, usual: float) -> bool:

@@ -222,6 +222,7 @@ def _inputs_first(values: dict[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarr
 
 
 def _name(stage: str, record: Record) -> str | None:
+    """Under which name the guides' files have a record; None where they leave it out."""
     if record.role == "input" and record.name == "input" and stage == "forward":
         return record.key
     if "module" in record.attrs or record.role in ("parameter", "buffer", "input", "state"):

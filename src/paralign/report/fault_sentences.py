@@ -50,8 +50,10 @@ def operation(module: str, called: str) -> str:
     ('bn (BatchNorm2d)', 'tanh')
     """
     function, _, layer = called.partition(" (")
-    plain = [part for part in function.split(".") if part and part not in _DIALECT]
-    kind = layer.rstrip(")") if layer else ".".join(plain) or function
+    kind = layer.rstrip(")")
+    if not layer:
+        plain = [part for part in function.split(".") if part and part not in _DIALECT]
+        kind = ".".join(plain) or function
     if module and kind:
         return f"{module} ({kind})"
     return module or kind

@@ -163,13 +163,13 @@ def _tensors(stage: StageResult, captures: Captures) -> list[dict[str, Any]]:
     """The values of the pairs that differ most, as far as both sides' were kept."""
     differing = [pair for pair in stage.pairs if pair.stats is not None and (pair.error or 0) > 0]
     differing.sort(key=lambda pair: (pair.verdict != DIVERGED, not pair.judged, -_size(pair)))
-    found = []
+    found: list[dict[str, Any]] = []
     for pair in differing:
-        sides = [_values(record, captures, place) for place, record in enumerate((pair.reference, pair.candidate))]
-        if sides[0] is not None and sides[1] is not None:
-            found.append(_tensor(pair, sides[0], _in_layout(pair, sides[0], sides[1]), picture=stage.name == "data"))
         if len(found) == TENSORS:
             break
+        one, other = _values(pair.reference, captures, 0), _values(pair.candidate, captures, 1)
+        if one is not None and other is not None:
+            found.append(_tensor(pair, one, _in_layout(pair, one, other), picture=stage.name == "data"))
     return found
 
 
@@ -198,9 +198,11 @@ def _size(pair: Pair) -> float:
 
     One that differs without a noise to divide by is worse than all.
     """
-    if pair.ratio is None and pair.verdict == DIVERGED:
-        return math.inf
-    figure = pair.ratio if pair.ratio is not None else pair.error
+    figure = pair.ratio
+    if figure is None:
+        if pair.verdict == DIVERGED:
+            return math.inf
+        figure = pair.error
     return -1.0 if figure is None or math.isnan(figure) else figure
 
 

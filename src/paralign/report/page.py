@@ -173,20 +173,21 @@ def _differing(fault: Fault) -> list[tuple[str, str]]:
     """Of the arguments of a fault's operations, those that the sides have otherwise, by side."""
     if fault.reference is None or fault.candidate is None:
         return []
-    sides = {"reference": fault.reference.arguments, "candidate": fault.candidate.arguments}
-    known_names = argument_differences(*sides.values())
+    first, second = fault.reference.arguments, fault.candidate.arguments
+    known_names = argument_differences(first, second)
     if known_names:  # of one meaning under two names: the others are each framework's own
         own = ", ".join(f"{name}={value}" for name, value, _ in known_names)
         due = ", ".join(f"{name}={value}" for name, _, value in known_names)
         return [("reference", shortened(one_line(due))), ("candidate", shortened(one_line(own)))]
-    first, second = sides.values()
-    alike = {key for key in first if key in second and first[key] == second[key]}
-    differing = [key for key in {**first, **second} if key not in alike]
     told = []
-    for side, known in sides.items():
-        text = ", ".join(f"{key}={known[key]}" for key in differing if key in known)
-        if text:
-            told.append((side, shortened(one_line(text))))
+    for side, own_arguments, others in (("reference", first, second), ("candidate", second, first)):
+        differing = []
+        for key in {**first, **second}:
+            if key not in own_arguments or (key in others and others[key] == own_arguments[key]):
+                continue
+            differing.append(f"{key}={own_arguments[key]}")
+        if differing:
+            told.append((side, shortened(one_line(", ".join(differing)))))
     return told
 
 

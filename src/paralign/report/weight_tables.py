@@ -193,7 +193,7 @@ def _figures(rows: list[Row]) -> Table:
     for row in rows:
         one, other = row.spreads
         pairs = ((one.mean, other.mean), (one.std, other.std), (one.low, other.low), (one.high, other.high))
-        name = row.candidate if row.reference == row.candidate else f"{row.reference} → {row.candidate}"
+        name = _of_both(row.reference, row.candidate)
         table.add_row(Text(one_line(name)), figure(row.distance), *(figure(value) for pair in pairs for value in pair), Text(_told(row)))
     return table
 
@@ -225,6 +225,11 @@ def _suspects(found: list[Shrunk]) -> list[RenderableType]:
     return [Text(say("sizes of tensors that play the same part (root mean square):"), "bold"), table]
 
 
+def _of_both(reference: str, candidate: str) -> str:
+    """What both sides call a tensor or a layer."""
+    return candidate if reference == candidate else f"{reference} → {candidate}"
+
+
 def _layers(found: Layers, *, every: bool) -> list[RenderableType]:
     """What the layers of both models give; of many the first and the last ones."""
     names = ["mean 1", "mean 2", "std 1", "std 2", "distance", "likeness"]
@@ -238,7 +243,7 @@ def _layers(found: Layers, *, every: bool) -> list[RenderableType]:
     for number, row in enumerate(shown):
         if left_out and number == MOST:
             table.add_row(Text(say("… {count} more (--all) …", count=left_out), "dim"))
-        name = row.reference if row.reference == row.candidate else f"{row.reference} → {row.candidate}"
+        name = _of_both(row.reference, row.candidate)
         one, other = row.spreads
         numbers = [one.mean, other.mean, one.std, other.std, row.distance, row.alike]
         if twice:

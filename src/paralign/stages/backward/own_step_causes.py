@@ -77,10 +77,12 @@ def trace(part: StageResult, steps: Steps) -> None:
     references, candidates, results = [], [], []
     for pair in part.wrong:
         one, other = pair.reference, pair.candidate
-        if one is not None and other is not None and one.role in ("parameter", "buffer"):
+        if one is None:
+            continue
+        if other is not None and one.role in ("parameter", "buffer"):
             references.append(one.name)
             candidates.append(other.name)
-        elif one is not None and one.name == "result":
+        elif one.name == "result":
             results.append(Returned(one.step or 0, one.leaf))
     wrong = Wrong(references, candidates, [] if references else results)
     if own_steps.follow(steps.context, part.divergence, steps.given, wrong, steps.context.settings.steps):
@@ -131,9 +133,12 @@ def _is_uncleared(steps: Steps, runs: tuple[str, str]) -> bool:
 
 
 def _ratio_of(ones: list[Any], others: list[Any]) -> float:
+    """How far values are from others, relative to their size; absolute where they have none."""
     one, other = (np.concatenate([np.asarray(v, np.float64).ravel() for v in side]) for side in (ones, others))
     size = float(np.linalg.norm(one))
-    return float(np.linalg.norm(one - other)) / size if size else float(np.linalg.norm(other))
+    if not size:
+        return float(np.linalg.norm(other))
+    return float(np.linalg.norm(one - other)) / size
 
 
 def divergence_at(steps: Steps, pair: Pair, *words: str, optimizer: bool = False) -> Divergence:

@@ -246,18 +246,19 @@ class Steps:
 
     def _mapped(self, role: str, step: int, key: Any) -> list[Pair]:
         """Records of a role, paired by the plan of the weights, in the reference's layout."""
-        sides = [c.by_name(role=role, run=run, step=step) for c, run in zip((self.reference, self.candidate), self.runs, strict=True)]
+        ours = self.reference.by_name(role=role, run=self.runs[0], step=step)
+        theirs = self.candidate.by_name(role=role, run=self.runs[1], step=step)
         pairs = []
         for source in self.plan.sources:
             if source.attrs.get("shared"):
                 continue  # what it shares with is compared
             moves = self.plan.moves_of(source.name)
-            parts = [sides[1].get(m.candidate.name) for m in moves if m.candidate is not None]
-            first = sides[0].get(source.name)
+            parts = [theirs.get(record.name) for record in self.plan.candidates_of(source.name)]
+            first = ours.get(source.name)
             if first is None and not any(parts):
                 continue
             second = next((p for p in parts if p is None or p.location is None), parts[0])  # a part that is not there decides
-            pair = self._pair(self._key(key(source.name)), first, second, moves[0].how, lambda name: self._value(sides[1].get(name)))
+            pair = self._pair(self._key(key(source.name)), first, second, moves[0].how, lambda name: self._value(theirs.get(name)))
             pair.transform = "; ".join(dict.fromkeys(m.transform for m in moves if m.transform)) or None
             pairs.append(pair)
         return pairs

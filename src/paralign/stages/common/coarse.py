@@ -42,8 +42,10 @@ def excuse(pairs: Iterable[Pair], both_of: Callable[[Record], Both | None], fetc
         if pair.verdict != DIVERGED or pair.noise is None or first is None or second is None:
             continue
         own = both_of(first)
-        value = fetch(first, second) if own is not None else None
-        if own is not None and value is not None and _is_nearer(value, *own):
+        if own is None:
+            continue
+        value = fetch(first, second)
+        if value is not None and _is_nearer(value, *own):
             pair.verdict = ALIGNED
             pair.notes.append(NOTE)
 

@@ -166,15 +166,17 @@ class Noises:
         value, far, native = self.capture.value(record), [], record.dtype
         for run in self.method.noise_runs:
             twin = self._by_point.get(_twin(record, run, mode))
-            if twin is not None and twin.location is not None and twin.shape == record.shape:
-                far.append(measure(value, self.capture.value(twin), shown=False).rel_l2)
-                native = twin.dtype if is_floating(twin.dtype) else native
-        how = (
-            "the reference's float64 run against its native run"
-            if self.method.reference_run == DOUBLE
-            else "inputs moved by one unit in the last place"
-        )
-        return Noise(max([*far, floor(native)]), how if far else f"the least that is granted to {native}")
+            if twin is None or twin.location is None or twin.shape != record.shape:
+                continue
+            far.append(measure(value, self.capture.value(twin), shown=False).rel_l2)
+            if is_floating(twin.dtype):
+                native = twin.dtype
+        if not far:
+            return Noise(floor(native), f"the least that is granted to {native}")
+        how = "inputs moved by one unit in the last place"
+        if self.method.reference_run == DOUBLE:
+            how = "the reference's float64 run against its native run"
+        return Noise(max([*far, floor(native)]), how)
 
     def both(self, record: Record) -> tuple[Typed, Typed] | None:
         """What a record is in the reference's float64 and native runs.

@@ -65,8 +65,10 @@ def say_gradients(result: StageResult, pairs: Sequence[Pair], far: tuple[float, 
 
 def explains(far: tuple[float, float], error: float | None) -> bool:
     """Whether two sides, alike not repeatable, are no further apart than from themselves."""
-    alike = min(far) > REPEATED and max(far) <= LIKE * min(far)
-    return alike and error is not None and error <= APART * max(far)
+    least, most = min(far), max(far)
+    if error is None or not least > REPEATED or not most <= LIKE * least:
+        return False
+    return error <= APART * most
 
 
 def hides(far: tuple[float, float]) -> bool:

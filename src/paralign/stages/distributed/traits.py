@@ -115,9 +115,14 @@ def _at(call: int, capture: Capture, role: str, **fields: Any) -> dict[str, Arra
 
 def _values(capture: Capture, role: str, **fields: Any) -> dict[str, Array]:
     """Floating tensors of a role by name; running counts of batches are no statistics."""
-    found = capture.select(role=role, **fields)
-    arrays = {r.name: capture.array(r) for r in found if r.location is not None}
-    return {name: array for name, array in arrays.items() if array.dtype.kind == "f" and array.size}
+    found = {}
+    for record in capture.select(role=role, **fields):
+        if record.location is None:
+            continue
+        array = capture.array(record)
+        if array.dtype.kind == "f" and array.size:
+            found[record.name] = array
+    return found
 
 
 def traits(side: Side) -> Iterator[Trait]:

@@ -127,12 +127,14 @@ def judge(result: StageResult, reference: Capture, candidate: Capture, tolerance
 
     Without a schedule on either side nothing is added: the rates of the trained steps say it all.
     """
-    sides = tuple(Followed.read(c, each) for c, each in zip((reference, candidate), every(pace), strict=True))
-    if sides[0] is None or sides[1] is None or not (sides[0].scheduled or sides[1].scheduled):
+    one, other = (Followed.read(c, each) for c, each in zip((reference, candidate), every(pace), strict=True))
+    if one is None or other is None:
+        return None
+    if not one.scheduled and not other.scheduled:
         return None
     if any(about is not None and about.metric for about in (_told(reference), _told(candidate))):
         result.notes.append("a schedule waits for a metric: it was not advanced after the trained steps; the stage optimizer follows it")
-    return compared(result, (sides[0], sides[1]), tolerance, unit(pace))
+    return compared(result, (one, other), tolerance, unit(pace))
 
 
 def compared(result: StageResult, both: tuple[Followed, Followed], tolerance: Tolerance, counted: str) -> Divergence | None:

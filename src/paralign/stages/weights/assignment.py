@@ -346,11 +346,15 @@ def told_apart(weights: Capture, records: Iterable[Record], *, single: bool = Fa
         value = weights.value(record)
         array = np.ascontiguousarray(value.array)
         digest = hashlib.blake2b(array.data if array.size else b"", digest_size=16).digest() + repr(array.shape).encode()
-        alike = digest in seen or (array.size > 1 and array.min() == array.max())
-        neutral = single and array.size == 1 and float(widen(value).ravel()[0]) in (0.0, 1.0)
-        if alike or neutral:
+        constant = array.size > 1 and array.min() == array.max()
+        if digest in seen or constant or (single and _is_neutral(value)):
             wide = widen(value)
             spread = float(np.std(wide)) or 1.0
             found[record.name] = narrow(wide + MOVED * spread * np.abs(random.standard_normal(wide.shape)), value.dtype)
         seen.add(digest)
     return found
+
+
+def _is_neutral(value: Typed) -> bool:
+    """Whether a value is a single 0 or 1."""
+    return value.array.size == 1 and float(widen(value).ravel()[0]) in (0.0, 1.0)

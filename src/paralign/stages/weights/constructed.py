@@ -208,7 +208,9 @@ def _decided_by_running(context: Context, suspects: list[Pair], plan: Plan, orig
             found[pair.key] = Unjudged.FILLED
     for side, recorder in enumerate((context.reference, context.candidate)):
         own = sorted({name for names in asked.values() for name in names[side]})
-        changed = _changing(context, recorder, own) if own else set()
+        if not own:
+            continue
+        changed = _changing(context, recorder, own)
         for key, names in asked.items():
             if not changed.isdisjoint(names[side]):
                 found[key] = Unjudged.CHANGING
