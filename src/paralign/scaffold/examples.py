@@ -127,10 +127,14 @@ class _Reader:
             yield made, (Tensor((2, *lengths) if len(lengths) == 3 else lengths),), False  # noqa: PLR2004 - channels, height, width
             return
         parts = example.elts if isinstance(example, (ast.Tuple, ast.List)) else [example]
-        tensors = [self.tensor(each, call.lineno) for each in parts]
-        known = tuple(each for each in tensors if each is not None)
-        if known and len(known) == len(tensors):
-            yield made, known, False
+        tensors = []
+        for part in parts:
+            tensor = self.tensor(part, call.lineno)
+            if tensor is None:
+                return
+            tensors.append(tensor)
+        if tensors:
+            yield made, tuple(tensors), False
 
     def _class(self, node: ast.expr, line: int) -> str | None:
         """The class of the object that an expression is.

@@ -98,7 +98,10 @@ def _example(found: Survey, model: Definition) -> Example | None:
     if found.models[:1] == [model]:
         candidates += [each for each in calls if not each.called]
     most = max(len(_parameters(model)), 1)
-    return next((each for each in candidates if len(each.tensors) <= most), None)
+    for each in candidates:
+        if len(each.tensors) <= most:
+            return each
+    return None
 
 
 def _known(example: Example, called: str, parameters: list[Parameter]) -> str:

@@ -282,13 +282,19 @@ def _does_something(statement: ast.stmt) -> bool:
 
 def _factory(path: Path, node: ast.FunctionDef | ast.AsyncFunctionDef, aliases: dict[str, str]) -> list[Definition]:
     """A function that gives ``nn.Sequential(…)``, as a model of its own."""
-    given = [each.value for each in ast.walk(node) if isinstance(each, ast.Return)]
-    if not any(isinstance(value, ast.Call) and _dotted(value.func, aliases) == "torch.nn.Sequential" for value in given):
+    if not any(_gives_sequential(each, aliases) for each in ast.walk(node)):
         return []
     method = _method(node)
     made = Method("__init__", (Parameter("self"), *method.parameters), node.lineno)
     forward = Method("forward", (Parameter("self"), Parameter("x")), node.lineno)
     return [Definition(node.name, Place(path, node.lineno), (), (made, forward), node.end_lineno or node.lineno, Kind.MODEL)]
+
+
+def _gives_sequential(node: ast.AST, aliases: dict[str, str]) -> bool:
+    """Whether a statement is ``return nn.Sequential(…)``."""
+    if not isinstance(node, ast.Return) or not isinstance(node.value, ast.Call):
+        return False
+    return _dotted(node.value.func, aliases) == "torch.nn.Sequential"
 
 
 def _aliases(tree: ast.Module) -> dict[str, str]:
@@ -442,7 +448,9 @@ def _is_whole(call: ast.Call) -> bool:
     """Whether an optimizer is given ``model.parameters()``, without groups."""
     named = [each.value for each in call.keywords if each.arg == "params"]
     given = next(iter([*call.args, *named]), None)
-    return isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute) and given.func.attr == "parameters"
+    if not isinstance(given, ast.Call) or not isinstance(given.func, ast.Attribute):
+        return False
+    return given.func.attr == "parameters"
 
 
 def filled(node: ast.expr, defaults: dict[str, ast.expr]) -> ast.expr:

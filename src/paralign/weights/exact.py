@@ -34,22 +34,20 @@ def exact(ways: Sequence[Way], dropped: Sequence[str]) -> Rules:
     >>> len(rules.routes), rules.renames, follow(rules, ["fc.weight", "fc.bias", "conv.weight", "steps"]).ways == ways
     (1, (Rename(reference='fc.*', candidate='head.*', count=1),), True)
     """
-    several = {name for name, count in Counter(way.source for way in ways).items() if count > 1}
+    counted = Counter(way.source for way in ways)
     groups: dict[tuple[str | None, str | None, tuple[int, ...] | None], list[tuple[str, str]]] = defaultdict(list)
     whole = []
     for way in ways:
-        if way.transform or way.into or way.source in several:
+        if way.transform or way.into or counted[way.source] > 1:
             groups[way.transform, way.into, way.shape].append((way.source, way.destination))
         else:
             whole.append((way.source, way.destination))
     names = list(dict.fromkeys([*(way.source for way in ways), *dropped]))
     renames = min((_mended(learn(whole, shorten=shorten), whole) for shorten in (True, False)), key=len)
     groups[None, None, None] += [(one, other) for one, other in whole if first(renames, one) != other]
-    routes = [
-        Route(r.reference, r.candidate, transform, into, r.count, shape)
-        for (transform, into, shape), pairs in groups.items()
-        for r in _sound(pairs, names)
-    ]
+    routes = []
+    for (transform, into, shape), pairs in groups.items():
+        routes += [Route(r.reference, r.candidate, transform, into, r.count, shape) for r in _sound(pairs, names)]
     drops = [Drop("reference", rule.reference) for rule in _sound([(name, name) for name in dropped], names)]
     return Rules(tuple(renames), tuple(routes), tuple(drops), "keep")
 

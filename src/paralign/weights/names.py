@@ -146,8 +146,9 @@ class Vocabulary:
         first, second = set(read(one).words), set(read(other).words)
         common = sum(self._weights.get(word, 1.0) for word in first & second)
         every = sum(self._weights.get(word, 1.0) for word in first | second)
-        silent = sum(1 for kind in ROLES[:2] if bool(first & kind) != bool(second & kind))
-        return (1 - common / every if every else 0.0) + CONTRARY * contrary(first, second) + SILENT * silent
+        silent = sum(bool(first & kind) != bool(second & kind) for kind in ROLES[:2])
+        apart = 1 - common / every if every else 0.0
+        return apart + CONTRARY * contrary(first, second) + SILENT * silent
 
 
 def contrary(first: set[str], second: set[str]) -> int:
@@ -156,4 +157,9 @@ def contrary(first: set[str], second: set[str]) -> int:
     >>> contrary({"q", "fc"}, {"k", "fc"}), contrary({"q"}, {"fc"})
     (1, 0)
     """
-    return sum(1 for kind in ROLES if first & kind and second & kind and not first & kind & second)
+    count = 0
+    for kind in ROLES:
+        one, other = first & kind, second & kind
+        if one and other and not one & other:
+            count += 1
+    return count

@@ -90,8 +90,13 @@ class Rules:
 
     def rows(self) -> list[tuple[str, str, str, int]]:
         """The table: reference, candidate, way, how many it was seen for."""
-        ways = [(r.reference, r.candidate, (r.transform or "") + (f" into {r.into}" if r.into else ""), r.count) for r in self.routes]
-        return [(r.reference, r.candidate, "", r.count) for r in self.renames] + ways
+        found = [(r.reference, r.candidate, "", r.count) for r in self.renames]
+        for route in self.routes:
+            way = route.transform or ""
+            if route.into:
+                way += f" into {route.into}"
+            found.append((route.reference, route.candidate, way, route.count))
+        return found
 
 
 def learn(pairs: Iterable[tuple[str, str]], *, shorten: bool = True) -> list[Rename]:

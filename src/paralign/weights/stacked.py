@@ -101,7 +101,8 @@ def _member(stack: Tensor, layer: Tensor, number: int) -> Tensor:
 
 def turned(tensor: Tensor) -> Tensor | None:
     """A square matrix of a stack that lies the other way; None for all other tensors."""
-    square = len(tensor.shape) == MATRIX and tensor.shape[0] == tensor.shape[1]
-    if tensor.kind != "linear" or not square or tensor.sizes or not (tensor.part or "").startswith("rows("):
+    if tensor.kind != "linear" or tensor.sizes or not (tensor.part or "").startswith("rows("):
+        return None
+    if len(tensor.shape) != MATRIX or tensor.shape[0] != tensor.shape[1]:
         return None
     return replace(tensor, part=compose(tensor.part, _TURN))

@@ -291,8 +291,10 @@ def linear_twins(reference: Tensor, candidate: Tensor) -> bool:
 
 def _own_kernel(reference: Tensor, candidate: Tensor) -> bool:
     """Whether one is a convolution's, the other an own one that may hold it flat."""
+    if not reference.shape or not candidate.shape:
+        return False
     two = (reference, candidate)
-    return all(t.shape for t in two) and any(not t.kind for t in two) and any(is_convolution(t) for t in two)
+    return any(not t.kind for t in two) and any(is_convolution(t) for t in two)
 
 
 def _flat_norm(reference: Tensor, candidate: Tensor) -> bool:

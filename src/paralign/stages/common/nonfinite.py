@@ -13,7 +13,7 @@ from paralign.capture import digest as digests
 from paralign.comparison.judge import finite
 from paralign.errors import WorkerFailed
 from paralign.locate.laboratory.watched import Watched
-from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED
+from paralign.model import ALIGNED, UNDERPOWERED
 from paralign.worker.protocol import Operations
 from paralign.worker.session import DOUBLE, NATIVE
 from paralign.worker.training import MODES
@@ -90,7 +90,7 @@ def explain(context: Context, result: StageResult, mode: str | None = None) -> N
 def _name_first(result: StageResult, unseen: list[Pair]) -> None:
     """Name a loss that is finite on neither side before gradients that diverge."""
     losses = [pair.key for pair in unseen if _LOSS.match(pair.key)]
-    if losses and any(p.judged and p.verdict == DIVERGED for p in result.pairs):
+    if losses and result.wrong:
         result.notes.insert(0, f"{losses[0]} is finite on neither side, so that it was not compared: look at it before the gradients")
 
 
@@ -136,8 +136,14 @@ def origin(ends: list[Value], kind: int) -> Operation | tuple[Value]:
 
 def gradient_origin(graph: Graph) -> Operation | None:
     """The last operation whose results have finite gradients and what it takes has not."""
-    lost = [o for o in graph.operations if any(map(_loses, o.inputs)) and not any(map(_loses, o.outputs))]
-    inner = [o for o in lost if any(_loses(v) and v.maker is not None for v in o.inputs)]  # a parameter's gradient adds up its uses
+    lost, inner = [], []
+    for operation in graph.operations:
+        losing = [value for value in operation.inputs if _loses(value)]
+        if not losing or any(map(_loses, operation.outputs)):
+            continue
+        lost.append(operation)
+        if any(value.maker is not None for value in losing):  # a parameter's gradient adds up its uses
+            inner.append(operation)
     return max(inner or lost, key=lambda o: o.order, default=None)
 
 

@@ -145,7 +145,9 @@ def _together(found: dict[str, _Ends]) -> float:
     both = [ends.far for ends in found.values()]
     size = math.sqrt(sum(size**2 for _, size in both))
     far = math.sqrt(sum(far**2 for far, _ in both))
-    return far / size if size and math.isfinite(far) else 0.0
+    if not size or not math.isfinite(far):
+        return 0.0
+    return far / size
 
 
 def _ends(capture: Capture, double: str, native: str, step: int) -> dict[str, _Ends]:

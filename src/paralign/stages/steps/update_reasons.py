@@ -99,11 +99,16 @@ def _filled(recipe: identify.Recipe, traces: dict[str, Trace]) -> identify.Recip
 
 def causes_of(known: tuple[Known, Known], moves: Moves) -> list[Difference]:
     """The terms in which the identified rules differ, where both sides' are known."""
-    names = [n for n in moves.traces if all(n in side.recipe and n not in side.left for side in known)]
+    names = [name for name in moves.traces if all(_is_explained(side, name) for side in known)]
     if not names:
         return []
     first, second = ({n: side.recipe[n] for n in names} for side in known)
     return identify.causes(first, second, {n: moves.traces[n] for n in names}, moves.limits)
+
+
+def _is_explained(side: Known, name: str) -> bool:
+    """Whether a side's rule has terms for a parameter that reproduce its steps."""
+    return name in side.recipe and name not in side.left
 
 
 def tell(result: StageResult, experiment: Experiment, reasons: Reasons, *, agreed: bool, whole: bool, strict: bool) -> None:
