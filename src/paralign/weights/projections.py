@@ -71,10 +71,9 @@ def _guessed(tensor: Tensor, other: Sequence[Tensor], placed: set[Tensor]) -> tu
         return ()
     if not 1 <= len(tensor.shape) <= MATRIX:
         return ()
-    open_ = [t for t in other if t not in placed and t.leaf == tensor.leaf]
-    if any(t.shape == tensor.shape for t in open_):
+    if any(t.shape == tensor.shape and t.leaf == tensor.leaf for t in other if t not in placed):
         return ()
-    beside = [t for t in open_ if t.shape[1:] == tensor.shape[1:]]
+    beside = [t for t in other if t not in placed and (t.leaf, t.shape[1:]) == (tensor.leaf, tensor.shape[1:])]
     for family in (QKV, KV, GATED):
         rows = [{t.shape[0] for t in beside if _speaks(t, role, family)} for role in family]
         if any(sum(sizes) == tensor.shape[0] for sizes in product(*rows)):
