@@ -119,7 +119,7 @@ def _judge(pair: Pair, found: Equivalence, better: str, vary: list[bool]) -> Non
 
 
 def _judge_known(pair: Pair, found: Equivalence, better: str, margin: str) -> None:
-    """Judge by the interval that the difference lies in, and say what the runs could have shown."""
+    """Judge by the interval that the difference lies in; say what the runs could show."""
     pair.verdict, said = UNDERPOWERED, "not proven to be within or beyond"
     if found.within(better):
         pair.verdict, said = ALIGNED, "proven to be within"

@@ -449,7 +449,7 @@ def _follow(context: Context, divergence: Divergence, exact: Exact, step: int | 
 
 
 def _own_parameters(context: Context) -> list[tuple[str, str]]:
-    """The names, on both sides, of parameters that go from one tensor to one, second names left out."""
+    """Both sides' names of parameters that are one tensor on each, second names left out."""
     if context.plan is None:
         return []
     parameters = [(one, other) for one, other in context.plan.whole_twins if one.role == "parameter"]
