@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,15 +30,20 @@ def leaves(reference: Sequence[Record], candidate: Sequence[Record]) -> list[Mat
     for how, place, any_count in (("name", _key, True), ("structure", _name, False), ("structure", _point, False)):
         ours, theirs = _grouped(reference, place), _grouped(candidate, place)
         for point, group in ours.items():
-            left = deque(i for i in group if i not in pairs)
-            others = deque(j for j in theirs.get(point, ()) if j in free)
-            while left and others and (any_count or len(left) == len(others)):
-                taken = others.popleft()
-                pairs[left.popleft()] = (taken, how)
-                free.discard(taken)
-    found: list[Match] = [
-        (record, candidate[pairs[i][0]], pairs[i][1]) if i in pairs else (record, None, "unmatched") for i, record in enumerate(reference)
-    ]
+            left = [i for i in group if i not in pairs]
+            others = [j for j in theirs.get(point, ()) if j in free]
+            if not any_count and len(left) != len(others):
+                continue
+            for i, j in zip(left, others, strict=False):
+                pairs[i] = (j, how)
+                free.discard(j)
+    found: list[Match] = []
+    for i, record in enumerate(reference):
+        if i in pairs:
+            taken, how = pairs[i]
+            found.append((record, candidate[taken], how))
+        else:
+            found.append((record, None, "unmatched"))
     return found + [(None, candidate[j], "unmatched") for j in sorted(free)]
 
 

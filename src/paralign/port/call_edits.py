@@ -110,14 +110,12 @@ class Writer(ast.NodeVisitor):
         text = self.text
         everything: list[ast.expr | ast.keyword] = sorted([*node.args, *node.keywords], key=text.start)
         names = {id(value): name for name, value in made.bound.given.items()}
-        going = [names.get(id(each.value if isinstance(each, ast.keyword) else each), "") in made.removed for each in everything]
+        going = [names.get(id(_value_of(each)), "") in made.removed for each in everything]
         named = False
         for each, gone in zip(everything, going, strict=True):
             if isinstance(each, ast.keyword):
-                name = names.get(id(each.value), each.arg or "")
-                new = made.keywords.get(name) or (name if each.arg else None)
-                if not gone and new and each.arg and new != each.arg:
-                    text.edit(text.start(each), text.start(each) + len(each.arg.encode()), new, node)
+                if not gone:
+                    self._rename(node, each, made, names.get(id(each.value), each.arg or ""))
                 continue
             name = names.get(id(each), "")
             named = named or gone or bool(made.keywords.get(name))
@@ -128,6 +126,13 @@ class Writer(ast.NodeVisitor):
         opening = text.content.find(b"(", text.end(node.func))
         ranges = self._ranges([text.outer(each, opening + 1) for each in everything], going)
         return [each for each, gone in zip(everything, going, strict=True) if not gone], ranges
+
+    def _rename(self, node: ast.Call, keyword: ast.keyword, made: Plan, name: str) -> None:
+        """Write a keyword of a call as Paddle calls it."""
+        given = keyword.arg
+        new = made.keywords.get(name) or name
+        if given and new != given:
+            self.text.edit(self.text.start(keyword), self.text.start(keyword) + len(given.encode()), new, node)
 
     def _place_name(self, name: str, made: Plan) -> str:
         ours = self.paddle.signature(made.port)
@@ -230,3 +235,8 @@ def _bare(node: ast.expr, written: str, *, dotted: bool) -> bool:
     """Whether a tuple is written without its brackets, or a number would swallow a dot."""
     number = dotted and isinstance(node, ast.Constant) and isinstance(node.value, int | float)
     return (isinstance(node, ast.Tuple) and not written.startswith("(")) or number or ("\n" in written)
+
+
+def _value_of(given: ast.expr | ast.keyword) -> ast.expr:
+    """What a call is given, by place or by name."""
+    return given.value if isinstance(given, ast.keyword) else given

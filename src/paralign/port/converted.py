@@ -226,19 +226,23 @@ def _left(text: str) -> str:
 
 def _with_import(tree: ast.Module, converter: Converter) -> str:
     """The new text, with ``import paddle`` where it is needed and not there."""
-    plain = [node.lineno for node in tree.body if isinstance(node, ast.Import) and any(_plain_import(alias) for alias in node.names)]
-    first = next((node for node in tree.body if not _before_imports(node)), None)
-    begun = next((node for node in tree.body if not _before_imports(node) and not isinstance(node, ast.Import | ast.ImportFrom)), None)
-    texts = [made.text(own) for own, made in converter.adapters.values()]
-    texts += [conversions().helpers[name] for name in in_order(converter.helpers)]
-    if texts and begun is not None:
+    text = converter.text
+    plain = [node.lineno for node in tree.body if isinstance(node, ast.Import) and any(map(_plain_import, node.names))]
+    body = [node for node in tree.body if not _before_imports(node)]
+    first = next(iter(body), None)
+    begun = next((node for node in body if not isinstance(node, ast.Import | ast.ImportFrom)), None)
+    helpers = [made.text(own) for own, made in converter.adapters.values()]
+    helpers += [conversions().helpers[name] for name in in_order(converter.helpers)]
+    if helpers and begun is not None:
         late = not plain or min(plain) > _line(begun)
-        at = converter.text.line(_line(begun))
-        converter.text.edit(at, at, ("import paddle\n\n\n" if late else "\n") + "\n\n".join(texts) + "\n\n", closes=True)
-    if converter.spelled_out and not plain and first is not None and not (texts and first is begun):
-        at = converter.text.line(_line(first))
-        converter.text.edit(at, at, "import paddle\n", closes=True)
-    return converter.text.rendered()
+        at = text.line(_line(begun))
+        text.edit(at, at, ("import paddle\n\n\n" if late else "\n") + "\n\n".join(helpers) + "\n\n", closes=True)
+        if first is begun:  # it is imported with the helpers
+            return text.rendered()
+    if converter.spelled_out and not plain and first is not None:
+        at = text.line(_line(first))
+        text.edit(at, at, "import paddle\n", closes=True)
+    return text.rendered()
 
 
 def _line(node: ast.stmt) -> int:
@@ -253,5 +257,7 @@ def _plain_import(alias: ast.alias) -> bool:
 
 
 def _before_imports(node: ast.stmt) -> bool:
-    docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-    return docstring or (isinstance(node, ast.ImportFrom) and node.module == "__future__")
+    """Whether a statement has to stand before imports: a docstring, or a future import."""
+    if isinstance(node, ast.ImportFrom):
+        return node.module == "__future__"
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

@@ -402,16 +402,21 @@ class Converter(Deriver):
         standing = {each.arg: each.value for each in use.keywords if each.arg is not None and not hasattr(each.value, "lineno")}
         if not made.template:
             made.added.update({made.keywords.pop(name, None) or name: ast.unparse(value) for name, value in standing.items()})
+        planned = {id(keyword) for keyword in use.keywords}
         for each in node.keywords:
-            kept = each.arg is None or any(each is other for other in use.keywords)
-            if not kept and not (made.template and each.arg in standing):
-                made.bound.given[each.arg or ""] = each.value
-                made.removed.add(each.arg or "")
-        planned = {id(each) for each in (*use.positional, *(keyword.value for keyword in use.keywords))}
-        aside = [each for each in node.args if id(each) not in planned] if _is_layer(use.name) else []
-        for value in aside:  # a dtype in its place
-            made.bound.given["dtype"] = value
-            made.removed.add("dtype")
+            if each.arg is None or id(each) in planned:
+                continue
+            if made.template and each.arg in standing:
+                continue
+            made.bound.given[each.arg] = each.value
+            made.removed.add(each.arg)
+        if not _is_layer(use.name):
+            return
+        values = {id(each) for each in (*use.positional, *(keyword.value for keyword in use.keywords))}
+        for value in node.args:
+            if id(value) not in values:  # a dtype in its place
+                made.bound.given["dtype"] = value
+                made.removed.add("dtype")
 
     def _iterated(self, node: ast.Call, use: Use) -> None:
         """``next(model.parameters())``: Paddle gives a list."""
@@ -440,10 +445,8 @@ class Converter(Deriver):
 
         These leave out what is not trained.
         """
-        parent = self._parent()
-        parent = self._parents[-3] if isinstance(parent, ast.keyword) else parent
-        names = [use.name for use in self.uses.get(place(parent), [])] if isinstance(parent, ast.Call) else []
-        return any(name.startswith(("torch.optim.", "torch.nn.utils.clip_grad_")) for name in names)
+        parent = self._parents[-3] if isinstance(self._parent(), ast.keyword) else self._parent()
+        return any(name.startswith(("torch.optim.", "torch.nn.utils.clip_grad_")) for name in self._names_of(parent))
 
     def _is_first(self) -> bool:
         """Whether a call's first result alone is asked for: ``next(model.parameters())``."""

@@ -159,15 +159,20 @@ def without_legacy(use: Use) -> Use | None:
     None where it has none of these, or they are no literals.
     """
     given = {each.arg: each.value for each in use.keywords if each.arg in _LEGACY}
-    plain = [isinstance(each, ast.Constant) and isinstance(each.value, bool | None) for each in given.values()]
-    if not given or not all(plain):  # torch.scatter has a text of that name
+    if not given or not all(map(_is_switch, given.values())):  # torch.scatter has a text of that name
         return None
     values = [getattr(given.get(name), "value", None) for name in _LEGACY]
     kept = [each for each in use.keywords if each.arg not in _LEGACY]
     if values == [None, None]:
         return replace(use, keywords=kept)
-    if any(each.arg == "reduction" for each in kept):
-        kept = [each for each in kept if each.arg != "reduction"]
+    kept = [each for each in kept if each.arg != "reduction"]
     average, reduce = (value is None or bool(value) for value in values)
-    reduction = "none" if not reduce else "mean" if average else "sum"
+    reduction = "mean" if average else "sum"
+    if not reduce:
+        reduction = "none"
     return replace(use, keywords=[*kept, ast.keyword("reduction", ast.Constant(reduction))])
+
+
+def _is_switch(value: ast.expr) -> bool:
+    """Whether an expression is True, False or None as it is written."""
+    return isinstance(value, ast.Constant) and isinstance(value.value, bool | None)

@@ -22,7 +22,7 @@ from paralign.port.texts import find, read
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from paralign.port.ledger import Ledger
+    from paralign.port.ledger import Ledger, Place
 
 #: the folder of the converted tree in a project
 PORT = "port"
@@ -128,23 +128,33 @@ def inputs_of(texts: Sequence[str]) -> str:
     high = 48
     <BLANKLINE>
     """
-    found: list[tuple[str, list[str]]] = []
-    for text in texts:
-        match = _INPUT.fullmatch(text)
-        dtype = (match["dtype"] or "float32") if match else ""
-        if match is None or dtype not in STORAGE:
-            raise UsageError(
-                f"{quoted(text)} is no input" if match is None else f"unknown dtype {quoted(dtype)}",
-                hint="write --input 1x3x64x64, or --input ids=2x8:int64:48 for whole numbers below 48 given by keyword",
-            )
-        shape = "" if match["shape"] == "scalar" else match["shape"].replace("x", ", ")
-        lines = [f"shape = [{shape}]", f'dtype = "{dtype}"'] + ([f"high = {match['high']}"] if match["high"] else [])
-        found.append((match["name"] or "", lines))
+    found = [_input_of(text) for text in texts]
     named = [name for name, _ in found if name]
     if named and (len(named) < len(found) or len(set(named)) < len(named)):
         raise UsageError("inputs are given either all in order or all by different names", where=", ".join(texts))
-    heads = [f"[inputs.{name}]" if name else ("[inputs]" if len(found) == 1 else "[[inputs]]") for name, _ in found]
-    return "\n".join("\n".join([head, *lines, ""]) for head, (_, lines) in zip(heads, found, strict=True))
+    alone = "[inputs]" if len(found) == 1 else "[[inputs]]"
+    tables = [[f"[inputs.{name}]" if name else alone, *lines, ""] for name, lines in found]
+    return "\n".join("\n".join(table) for table in tables)
+
+
+def _input_of(text: str) -> tuple[str, list[str]]:
+    """The name of one input, '' without one, and the lines of its table.
+
+    Raises:
+        UsageError: another form, or an unknown dtype.
+    """
+    hint = "write --input 1x3x64x64, or --input ids=2x8:int64:48 for whole numbers below 48 given by keyword"
+    match = _INPUT.fullmatch(text)
+    if match is None:
+        raise UsageError(f"{quoted(text)} is no input", hint=hint)
+    dtype = match["dtype"] or "float32"
+    if dtype not in STORAGE:
+        raise UsageError(f"unknown dtype {quoted(dtype)}", hint=hint)
+    shape = "" if match["shape"] == "scalar" else match["shape"].replace("x", ", ")
+    lines = [f"shape = [{shape}]", f'dtype = "{dtype}"']
+    if match["high"]:
+        lines.append(f"high = {match['high']}")
+    return match["name"] or "", lines
 
 
 def draft(
@@ -209,9 +219,14 @@ def _leave_out_written(ledger: Ledger, made: Path, target: Path, port: Path) -> 
     for name in kept_edits.edited(made, target):
         with suppress(ValueError, OSError):
             texts[(made / name).relative_to(home).as_posix()] = read(target / name).text
-    ledger.places[:] = [
-        each for each in ledger.places if each.fate is not Fate.BY_HAND or each.path not in texts or f"{each.where}: " in texts[each.path]
-    ]
+    ledger.places[:] = [each for each in ledger.places if not _is_written(each, texts)]
+
+
+def _is_written(place: Place, texts: dict[str, str]) -> bool:
+    """Whether a place was left by hand, and its file, which was edited, raises there no more."""
+    if place.fate is not Fate.BY_HAND or place.path not in texts:
+        return False
+    return f"{place.where}: " not in texts[place.path]
 
 
 def originals(made: Draft) -> dict[str, str]:

@@ -48,28 +48,41 @@ def add(result: CheckResult) -> None:
     Not where a cause is proven, or another axis was seen: what else could differ on its lines would only stand beside it.
     """
     for stage in result.stages:
-        known = any(finding.proven for finding in stage.findings) or (stage.divergence is not None and stage.divergence.axis is not None)
-        if stage.verdict == DIVERGED and stage.divergence is not None and not known:
-            found = hints(stage.divergence)
-            _lead_to_calls(stage.divergence, found)
-            stage.findings += [hint for hint in found if not (stage.name == FORWARD and _is_of_training(hint))]
-            stage.findings.sort(key=lambda finding: finding.rule in POINTERS)
+        divergence = stage.divergence
+        if stage.verdict != DIVERGED or divergence is None or divergence.axis is not None:
+            continue
+        if any(finding.proven for finding in stage.findings):
+            continue
+        found = hints(divergence)
+        _lead_to_calls(divergence, found)
+        stage.findings += [hint for hint in found if not (stage.name == FORWARD and _is_of_training(hint))]
+        stage.findings.sort(key=lambda finding: finding.rule in POINTERS)
 
 
 def hints(divergence: Divergence) -> list[Finding]:
     """Pairs of calls, one on each side's line, that the catalogue knows to differ."""
-    reference, candidate = _rows(divergence.reference), _rows(divergence.candidate)
     parted = _parted(divergence)
-    known = [entry for row in reference for entry in _of_call(row)]
-    suspected = [note.entry for row in candidate for note in row.notes if note.entry]
-    found = [_finding(entry) for entry in known if entry.id in suspected and _may_explain(entry, parted)]
     packed = None if parted else _packing(divergence)
     if packed is not None:
-        found = [_composition(packed)]
-    elif not found and not parted:
+        return [_composition(packed)]
+    reference = _rows(divergence.reference)
+    found = _known_on_both(reference, _rows(divergence.candidate), parted)
+    if not found and not parted:
         found = [_composition(row) for row in reference if row.status is Status.MISSING and not _is_followed(row, divergence.candidate)]
     unique = {finding.rule: finding for finding in found}
     return list(unique.values())[:_MOST]
+
+
+def _known_on_both(reference: list[Row], candidate: list[Row], parted: set[str]) -> list[Finding]:
+    """The known differences of a call of the reference that are noted of the candidate's too."""
+    suspected = {note.entry for row in candidate for note in row.notes if note.entry}
+    found: list[Finding] = []
+    for row in reference:
+        for entry in _of_call(row):
+            if entry.id not in suspected or not _may_explain(entry, parted):
+                continue
+            found.append(_finding(entry))
+    return found
 
 
 def _lead_to_calls(divergence: Divergence, found: list[Finding]) -> None:
@@ -105,11 +118,15 @@ def _of_call(row: Row) -> list[Entry]:
 def _packing(divergence: Divergence) -> Row | None:
     """The reference's packing of sequences, if the candidate's layer is given no lengths."""
     reference, candidate = divergence.reference, divergence.candidate
-    place = None if reference is None else SourceLine.of(reference.source)
-    if candidate is None or place is None or not _RECURRENT.search(candidate.op) or not Path(place.file).is_file():
+    if reference is None or candidate is None or not _RECURRENT.search(candidate.op):
+        return None
+    place = SourceLine.of(reference.source)
+    if place is None or not Path(place.file).is_file():
         return None
     packs = [row for row in _scanned(place.file) if row.name in _PACKS and row.status is Status.MISSING]
-    return packs[0] if packs and not any(map(_gives_lengths, (candidate.source, *candidate.lines))) else None
+    if not packs or any(map(_gives_lengths, (candidate.source, *candidate.lines))):
+        return None
+    return packs[0]
 
 
 def _gives_lengths(source: str | None) -> bool:
@@ -127,8 +144,9 @@ def _gives_lengths(source: str | None) -> bool:
 
 def _may_hold_lengths(call: ast.Call) -> bool:
     """Whether a call names the lengths, gives a third argument by position, or unpacks some."""
-    by_position = len(call.args) > _LENGTHS_POSITION or any(isinstance(each, ast.Starred) for each in call.args)
-    return by_position or any(keyword.arg in (None, _LENGTHS) for keyword in call.keywords)
+    if len(call.args) > _LENGTHS_POSITION or any(isinstance(each, ast.Starred) for each in call.args):
+        return True
+    return any(keyword.arg in (None, _LENGTHS) for keyword in call.keywords)
 
 
 def _parted(divergence: Divergence) -> set[str]:
@@ -142,9 +160,11 @@ def _parted(divergence: Divergence) -> set[str]:
 
 def _may_explain(entry: Entry, parted: set[str]) -> bool:
     """Whether a known difference may be what makes arguments differ."""
+    if not parted or not entry.when:
+        return True
     named = set(_words(entry.when))
     named |= {entry.arguments[name] for name in named if name in entry.arguments}
-    return not parted or not entry.when or bool(parted & named)
+    return not parted.isdisjoint(named)
 
 
 def _words(condition: str) -> list[str]:
@@ -170,7 +190,9 @@ def _composition(row: Row) -> Finding:
 
 def _is_followed(row: Row, candidate: Point | None) -> bool:
     """Whether the candidate already follows the advice for a call without counterpart."""
-    return candidate is not None and candidate.op.isidentifier() and candidate.op in re.findall(r"\w+", _composition(row).fix)
+    if candidate is None or not candidate.op.isidentifier():
+        return False
+    return candidate.op in _words(_composition(row).fix)
 
 
 def _rows(point: Point | None) -> list[Row]:
@@ -178,12 +200,15 @@ def _rows(point: Point | None) -> list[Row]:
 
     Where the point is an object, those that make one of its class: it is what ran.
     """
-    place = None if point is None else SourceLine.of(point.source)
-    if point is None or place is None or not Path(place.file).is_file():
+    if point is None:
+        return []
+    place = SourceLine.of(point.source)
+    if place is None or not Path(place.file).is_file():
         return []
     rows = [row for row in _scanned(place.file) if row.line <= place.line <= row.end_line]
-    is_class = point.op.isidentifier() and point.op[0].isupper()
-    return [row for row in rows if not is_class or row.name.rpartition(".")[2] == point.op]
+    if not point.op.isidentifier() or not point.op[0].isupper():
+        return rows
+    return [row for row in rows if row.name.rpartition(".")[2] == point.op]
 
 
 def _scanned(path: str) -> list[Row]:

@@ -199,11 +199,12 @@ class Placer(Writer):
 
     def _is_linear(self, node: ast.Attribute) -> bool:
         """Whether this is a Linear's weight, read as a value and not changed."""
+        if not isinstance(node.ctx, ast.Load):
+            return False
+        if not isinstance(self._parent(), ast.Call | ast.keyword | ast.BinOp):
+            return False
         owner = self.seen.values.get(place(node.value))
-        parent = self._parent()
-        call = parent if isinstance(parent, ast.Call) else self._parents[-3] if isinstance(parent, ast.keyword) else None
-        plain = call is not None or isinstance(parent, ast.BinOp)
-        return isinstance(node.ctx, ast.Load) and plain and isinstance(owner, Instance) and owner.of == "torch.nn.Linear"
+        return isinstance(owner, Instance) and owner.of == "torch.nn.Linear"
 
     def _as_value(self, node: ast.Attribute) -> bool:
         """Write a weight, or its gradient, that a variable is bound to which is only read.
@@ -245,18 +246,29 @@ class Placer(Writer):
         return True
 
     def _reads(self, node: ast.Name, parents: dict[int, ast.AST]) -> bool:
+        """Whether one use of a name reads its values, or binds it."""
         parent = parents[id(node)]
         if isinstance(node.ctx, ast.Store):
             return isinstance(parent, ast.Assign)
         call = parents[id(parent)] if isinstance(parent, ast.keyword) else parent
         if isinstance(call, ast.Call) and call.func is not node:
-            names = [use.name for use in self.uses.get(place(call), [])]
-            if any(keyword.arg in ("out", "inplace") for keyword in call.keywords):
-                return False
-            return bool(names) and all(_is_pure(name) for name in names)
+            return self._is_pure_call(call)
         if isinstance(parent, ast.Attribute):
             return isinstance(parent.ctx, ast.Load) and parent.attr in _READ
         return isinstance(parent, ast.BinOp | ast.UnaryOp | ast.Compare)
+
+    def _is_pure_call(self, call: ast.Call) -> bool:
+        """Whether a call of PyTorch neither changes nor keeps what it is given."""
+        if any(keyword.arg in ("out", "inplace") for keyword in call.keywords):
+            return False
+        names = self._names_of(call)
+        return bool(names) and all(map(_is_pure, names))
+
+    def _names_of(self, call: ast.AST) -> list[str]:
+        """The names of the callables that a call uses; none of anything else."""
+        if not isinstance(call, ast.Call):
+            return []
+        return [use.name for use in self.uses.get(place(call), [])]
 
     def _transposed(self, node: ast.Attribute) -> None:
         parent = self._parents[-3] if isinstance(self._parent(), ast.keyword) else self._parent()
@@ -279,8 +291,7 @@ class Placer(Writer):
     def _is_started(self) -> bool:
         """Whether a weight is an argument of a call that gives it its first values."""
         parent = self._parents[-3] if isinstance(self._parent(), ast.keyword) else self._parent()
-        names = [use.name for use in self.uses.get(place(parent), [])] if isinstance(parent, ast.Call) else []
-        return any(name.startswith("torch.nn.init.") for name in names)
+        return any(name.startswith("torch.nn.init.") for name in self._names_of(parent))
 
     def _is_layout_free(self) -> bool:
         """Whether what is asked of this weight does not depend on its layout.
@@ -305,7 +316,7 @@ class Placer(Writer):
         A name, an attribute that is no view, or a tensor that was just made.
         """
         if isinstance(node, ast.Call):
-            names = [use.name for use in self.uses.get(place(node), [])]
+            names = self._names_of(node)
             return bool(names) and all(name in _FRESH or name in self._inplace_of(node) for name in names)
         while isinstance(node, ast.Attribute) and node.attr not in _VIEWS:
             node = node.value
@@ -313,9 +324,11 @@ class Placer(Writer):
 
     def _inplace_of(self, node: ast.Call) -> set[str]:
         """The names of a call that changes a whole tensor in place, and gives that tensor."""
-        if not isinstance(node.func, ast.Attribute) or not node.func.attr.endswith("_") or not self._is_whole(node.func.value):
+        if not isinstance(node.func, ast.Attribute) or not node.func.attr.endswith("_"):
             return set()
-        return {use.name for use in self.uses.get(place(node), [])}
+        if not self._is_whole(node.func.value):
+            return set()
+        return set(self._names_of(node))
 
     def visit_Expr(self, node: ast.Expr) -> None:  # noqa: N802 - as above
         """Write ``x[i].zero_()`` as an assignment: a part of a tensor is a copy in Paddle."""
@@ -356,7 +369,9 @@ def _is_dotted(node: ast.expr) -> bool:
 def _is_pure(name: str) -> bool:
     """Whether a function of PyTorch neither changes nor keeps what it is given."""
     head, _, last = name.rpartition(".")
-    return head in ("torch", "torch.nn.functional", "torch.linalg") and not last.endswith("_") and last[:1].islower() and last not in _KEEPS
+    if head not in ("torch", "torch.nn.functional", "torch.linalg") or last in _KEEPS:
+        return False
+    return last[:1].islower() and not last.endswith("_")
 
 
 def _is_named_layer(owner: Value) -> bool:
@@ -366,14 +381,19 @@ def _is_named_layer(owner: Value) -> bool:
 
 def _indexed_behind(index: ast.expr) -> bool:
     """Whether a possible tensor or list stands behind the first place of an index."""
-    behind = index.elts[1:] if isinstance(index, ast.Tuple) and _is_sliced(index) else []
-    return any(not isinstance(each, ast.Slice | ast.Constant | ast.UnaryOp) for each in behind)
+    if not isinstance(index, ast.Tuple) or not _is_sliced(index):
+        return False
+    return any(not isinstance(each, ast.Slice | ast.Constant | ast.UnaryOp) for each in index.elts[1:])
 
 
 def _is_sliced(index: ast.Tuple) -> bool:
     """Whether an index has slices, as one of a tensor has and a type's parameters have not."""
-    dots = [each for each in index.elts if isinstance(each, ast.Constant) and each.value is Ellipsis]
-    return bool(dots) or any(isinstance(each, ast.Slice) for each in index.elts)
+    for each in index.elts:
+        if isinstance(each, ast.Slice):
+            return True
+        if isinstance(each, ast.Constant) and each.value is Ellipsis:
+            return True
+    return False
 
 
 def _part_of(node: ast.expr) -> ast.Subscript | None:

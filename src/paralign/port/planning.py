@@ -242,16 +242,18 @@ def _moved(use: Use) -> Plan:
 
 def _missing(name: str) -> str:
     words = names().missing.get(name)
-    return "Paddle has no counterpart" + ("" if words is None else f"; {words.en}")
+    if words is None:
+        return "Paddle has no counterpart"
+    return f"Paddle has no counterpart; {words.en}"
 
 
 def _templated(use: Use, bound: Bound, way: Way) -> Plan:
-    given = [name for name in (*bound.given, *bound.unknown) if name not in conversions().dropped and not _as_default(name, bound)]
-    written = {*_HOLE.findall(way.template), *way.ignored, *(name for name, _ in way.only)}
-    lost = [name for name in given if name not in written]
-    gathers = "{*}" in way.template and not any(each.arg is None for each in use.keywords)
-    if ((bound.open or bound.many) and not gathers) or lost:
-        raise ByHand(f"no rule for its argument {lost[0]}" if lost else "its arguments are not shown one by one")
+    """Plan a call that a template writes as a whole.
+
+    Raises:
+        ByHand: an argument is not shown, or the template does not write it.
+    """
+    _check_written(use, bound, way)
     for name, value in way.only:
         if bound.value(name) is UNREADABLE or bound.value(name) != value:
             raise ByHand(f"only with {name}={value} is it the same in Paddle")
@@ -265,6 +267,19 @@ def _templated(use: Use, bound: Bound, way: Way) -> Plan:
     if way.told:
         conditions.append(way.told)
     return Plan(use.name, bound, template=way.template, entries=["conversions"], conditions=conditions, refuses=way.refuses)
+
+
+def _check_written(use: Use, bound: Bound, way: Way) -> None:
+    """Refuse a call of which a template does not write every argument."""
+    written = {*_HOLE.findall(way.template), *way.ignored, *(name for name, _ in way.only)}
+    for name in (*bound.given, *bound.unknown):
+        if name in conversions().dropped or name in written:
+            continue
+        if not _as_default(name, bound):
+            raise ByHand(f"no rule for its argument {name}")
+    gathers = "{*}" in way.template and not any(each.arg is None for each in use.keywords)
+    if (bound.open or bound.many) and not gathers:
+        raise ByHand("its arguments are not shown one by one")
 
 
 def _as_default(name: str, bound: Bound) -> bool:
@@ -308,16 +323,13 @@ def _cover(entry: Entry, use: Use, made: Plan) -> None:
     function = None if own else function_of(use.name)
     bound = made.bound if function is None else bind(torch_signature(function), use.positional, use.keywords, RECEIVER)
     truth = holds(entry.when, bound)
-    if truth is False or entry.id in conversions().covered or entry.scope is Scope.WEIGHTS or _foreign(entry, made) or _never(entry, bound):
+    if truth is False or _is_irrelevant(entry, made, bound):
         return
     table = conversions()
-    certain = truth is True and not entry.data.en
-    general = truth is None and not entry.data.en and any("{" in value for value in entry.fix.set.values())
-    always = (entry.id in table.always and truth is True) or entry.id in table.either
     if entry.id in table.switched and truth is None:
         made.entries.append(entry.id)
         made.added.update({name: f"{value} if {{{table.switched[entry.id]}}} else False" for name, value in entry.fix.set.items()})
-    elif entry.fix.mechanical and (certain or general or always):
+    elif entry.fix.mechanical and _is_certain(entry, truth):
         _apply(entry, made, bound, function=function is not None)
     elif entry.id in table.accepted or entry.scope is not Scope.CALL:
         where = f" Only {entry.data.en}." if entry.data.en else ""
@@ -328,9 +340,31 @@ def _cover(entry: Entry, use: Use, made: Plan) -> None:
         raise ByHand(f"{entry.differs.en} {entry.fix.words.en}".strip())
 
 
+def _is_irrelevant(entry: Entry, made: Plan, bound: Bound) -> bool:
+    """Whether a difference is covered elsewhere, of another port, or ruled out by literals."""
+    if entry.id in conversions().covered or entry.scope is Scope.WEIGHTS:
+        return True
+    return _foreign(entry, made) or _never(entry, bound)
+
+
+def _is_certain(entry: Entry, truth: bool | None) -> bool:
+    """Whether a fix is right, whatever data the call is given.
+
+    ``truth``: whether the difference's condition holds; None where the call does not show that.
+    """
+    table = conversions()
+    if entry.id in table.either or (entry.id in table.always and truth):
+        return True
+    if entry.data.en:
+        return False
+    return bool(truth) or any("{" in value for value in entry.fix.set.values())
+
+
 def _foreign(entry: Entry, made: Plan) -> bool:
     """Whether the difference is another port's: nobody writes it here."""
-    return entry.id in conversions().accepted and bool(entry.paddle) and entry.paddle != made.port and entry.scope is Scope.CALL
+    if entry.id not in conversions().accepted or entry.scope is not Scope.CALL:
+        return False
+    return bool(entry.paddle) and entry.paddle != made.port
 
 
 def _never(entry: Entry, bound: Bound) -> bool:
@@ -344,13 +378,16 @@ def _never(entry: Entry, bound: Bound) -> bool:
 
 
 def _apply(entry: Entry, made: Plan, bound: Bound, *, function: bool) -> None:
+    """Write a call with the fix of a difference.
+
+    Raises:
+        ByHand: another fix, or an argument of the call, rules it out.
+    """
     made.entries.append(entry.id)
     if entry.fix.code:
         if made.template and made.template != entry.fix.code:
             raise ByHand("two fixes exclude one another")
-        lost = [name for name, node in bound.given.items() if node is not RECEIVER and "{" + name + "}" not in entry.fix.code]
-        if lost or bound.many or bound.unknown:
-            raise ByHand(f"no rule for its argument {lost[0]}" if lost else "its arguments are not shown one by one")
+        _check_held(entry.fix.code, bound)
         made.template, made.bound = entry.fix.code, bound
         return
     if entry.fix.call:
@@ -358,11 +395,20 @@ def _apply(entry: Entry, made: Plan, bound: Bound, *, function: bool) -> None:
             raise ByHand("two fixes exclude one another")
         made.port, made.bound, made.function = entry.fix.call, bound, made.function or function
     for text in entry.fix.set.values():
-        nothing = [name for name in _HOLE.findall(text) if text != f"{{{name}}}" and name in bound.given and bound.value(name) is None]
-        if nothing:
-            raise Different(f"{nothing[0]}=None asks for a rule of its own, which Paddle has not")
+        for name in _HOLE.findall(text):
+            if text != f"{{{name}}}" and name in bound.given and bound.value(name) is None:
+                raise Different(f"{name}=None asks for a rule of its own, which Paddle has not")
     made.added.update(entry.fix.set)
     made.removed.update(entry.fix.drop)
+
+
+def _check_held(code: str, bound: Bound) -> None:
+    """Refuse a call of which the code of a fix does not hold every argument."""
+    for name, node in bound.given.items():
+        if node is not RECEIVER and "{" + name + "}" not in code:
+            raise ByHand(f"no rule for its argument {name}")
+    if bound.many or bound.unknown:
+        raise ByHand("its arguments are not shown one by one")
 
 
 def _arguments(use: Use, made: Plan, paddle: Table, way: Way | None) -> None:

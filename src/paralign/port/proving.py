@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.context import Context
     from paralign.model import Record
-    from paralign.port.ledger import Ledger
+    from paralign.port.ledger import Ledger, Place
     from paralign.worker.protocol import FunctionCall, LayersTold
 
 #: greatest relative L2 distance of outputs in float64: correct ports of ResNets are 5e-12 to 2e-9 apart as a whole
@@ -104,19 +104,28 @@ def prove(context: Context, ledger: Ledger, sources: Mapping[str, str], package:
     defined = [each for path, text in sources.items() for each in definitions(path, text)]
     modules = {dotted(path, package): path for path in sources}
     if not problem:
-        reference, candidate = context.record_both("forward", Forward([DOUBLE], modules="full", watched=sorted(modules)), values)
-        failed = [reason for each in (reference, candidate) for reason in runs_of(each).failed.values()]
-        problem = f"no pass in float64: {failed[0]}" if failed else ""
-        called = {} if problem else layers_compared(reference, candidate, *(Forward.answer(each).layers for each in (reference, candidate)))
+        called, problem = _in_whole_passes(context, sorted(modules), values)
     names = sorted(_module_name(each, package) for each in defined if not each.is_class)
     if modules and values:  # whether or not the whole port runs
         alone = _by_themselves(context, names, modules, values)
-    found = []
+    found: list[Proof] = []
     for each in defined:
-        seen = (called if each.is_class else alone.seen).get(_module_name(each, package))
-        proof = replace(proof_of(each, ledger, seen, problem), repaired=notes(each, ledger, Fate.REPAIRED))
-        found.append(replace(proof, causes=causes(each, ledger)) if proof.fact is Fact.UNPROVEN else proof)
+        by_name = called if each.is_class else alone.seen
+        proof = proof_of(each, ledger, by_name.get(_module_name(each, package)), problem)
+        proof = replace(proof, repaired=notes(each, ledger, Fate.REPAIRED))
+        if proof.fact is Fact.UNPROVEN:
+            proof = replace(proof, causes=causes(each, ledger))
+        found.append(proof)
     return Proven(found, line_facts(ledger, found, sources, alone.ran))
+
+
+def _in_whole_passes(context: Context, modules: list[str], values: dict[str, Capture]) -> tuple[dict[str, Seen], str]:
+    """What the layers of each class do in a pass of both sides; or why none ran in float64."""
+    reference, candidate = context.record_both("forward", Forward([DOUBLE], modules="full", watched=modules), values)
+    reasons = [reason for each in (reference, candidate) for reason in runs_of(each).failed.values()]
+    if reasons:
+        return {}, f"no pass in float64: {reasons[0]}"
+    return layers_compared(reference, candidate, Forward.answer(reference).layers, Forward.answer(candidate).layers), ""
 
 
 def _module_name(each: Defined, package: str) -> str:
@@ -192,40 +201,50 @@ def result_apart(call: FunctionCall, other: FunctionCall, reference: Capture, ca
     seen.error = max(seen.error, apart)
     if apart > TOLERANCE:
         return OTHER
-    ours, theirs = (
-        [record for record in capture.select(name=f"{call.name}#{call.number}", run=DOUBLE) if record.role == "output"]
-        for capture in (reference, candidate)
-    )
-    kinds = [[_kind(record.dtype) for record in records] for records in (ours, theirs)]
-    return apart_by(ours, theirs, reference, candidate, seen) or ("" if kinds[0] == kinds[1] else "a result is of another kind of numbers")
+    name = f"{call.name}#{call.number}"
+    ours, theirs = _outputs_of(reference, name), _outputs_of(candidate, name)
+    reason = apart_by(ours, theirs, reference, candidate, seen)
+    if reason:
+        return reason
+    if [_kind(record.dtype) for record in ours] != [_kind(record.dtype) for record in theirs]:
+        return "a result is of another kind of numbers"
+    return ""
+
+
+def _outputs_of(capture: Capture, name: str) -> list[Record]:
+    """What a call gave in float64."""
+    return [record for record in capture.select(name=name, run=DOUBLE) if record.role == "output"]
 
 
 def _kind(dtype: str) -> str:
     """Whether a type is one of truth values, whole, floating or complex numbers."""
-    if dtype == "bool" or is_complex(dtype) or is_floating(dtype):
-        return "bool" if dtype == "bool" else "complex" if is_complex(dtype) else "floating"
-    return "whole"
+    if dtype == "bool":
+        return "bool"
+    if is_complex(dtype):
+        return "complex"
+    return "floating" if is_floating(dtype) else "whole"
 
 
 def notes(each: Defined, ledger: Ledger, fate: Fate) -> tuple[str, ...]:
     """What the ledger says of lines of one fate."""
-    return tuple(
-        f"line {place.line}: {place.note}"
-        for place in ledger.places
-        if place.fate is fate and place.path == each.path and each.line <= place.line <= each.end
-    )
+    return tuple(f"line {place.line}: {place.note}" for place in _places(each, ledger) if place.fate is fate)
+
+
+def _places(each: Defined, ledger: Ledger) -> list[Place]:
+    """The places of the ledger that lie in a definition."""
+    return [place for place in ledger.places if place.path == each.path and each.line <= place.line <= each.end]
 
 
 def causes(each: Defined, ledger: Ledger) -> tuple[str, ...]:
     """What ledger and catalogue say of converted lines that may differ all the same."""
     found: dict[str, None] = {}
-    for place in ledger.places:
-        if place.path != each.path or not each.line <= place.line <= each.end:
-            continue
-        known = [entry.differs.en for name in place.entries if (entry := entry_of(name)) is not None]
-        if place.fate in (Fate.CONDITION, Fate.UNTOUCHED):
-            known.insert(0, place.note)
-        found.update(dict.fromkeys(f"line {place.line}: {place.name}: {text}" for text in known if text))
+    for place in _places(each, ledger):
+        told = [place.note] if place.fate in (Fate.CONDITION, Fate.UNTOUCHED) else []
+        for name in place.entries:
+            entry = entry_of(name)
+            if entry is not None:
+                told.append(entry.differs.en)
+        found.update(dict.fromkeys(f"line {place.line}: {place.name}: {text}" for text in told if text))
     return tuple(found)[:CAUSES]
 
 
@@ -280,24 +299,21 @@ def definitions(path: str, text: str) -> Iterator[Defined]:
 
 def proof_of(each: Defined, ledger: Ledger, seen: Seen | None, problem: str) -> Proof:
     """What is known of a definition, from its calls and from what is left by hand in it."""
-    left = [
-        place for place in ledger.places if place.fate is Fate.BY_HAND and place.path == each.path and each.line <= place.line <= each.end
-    ]
-    refused = any(file.path == each.path and file.fate is FileFate.REFUSED for file in ledger.files)
     proof = _of_calls(each, seen, problem)
-    if not left and not refused:
-        return proof
-    reason = "the file was not converted" if refused else f"line {left[0].line}: {left[0].name}: {left[0].note}"
-    return replace(proof, fact=Fact.UNCONVERTED, reason=reason)
+    if any(file.path == each.path and file.fate is FileFate.REFUSED for file in ledger.files):
+        return replace(proof, fact=Fact.UNCONVERTED, reason="the file was not converted")
+    for place in _places(each, ledger):
+        if place.fate is Fate.BY_HAND:
+            return replace(proof, fact=Fact.UNCONVERTED, reason=f"line {place.line}: {place.name}: {place.note}")
+    return proof
 
 
 def _of_calls(each: Defined, seen: Seen | None, problem: str) -> Proof:
     """What the calls of a class or function say of it."""
     unreached = Proof(each.path, each.line, each.name, Fact.UNREACHED, end=each.end)
     if seen is None:
-        return replace(
-            unreached, reason=problem or ("no layer of this class was called" if each.is_class else "the forward pass does not call it")
-        )
+        not_called = "no layer of this class was called" if each.is_class else "the forward pass does not call it"
+        return replace(unreached, reason=problem or not_called)
     if seen.closed and not seen.why:
         return replace(unreached, reason=f"it cannot be called by itself: {seen.closed}")
     reason = seen.why or (NOTHING if seen.compared == 0 else "")
@@ -370,19 +386,27 @@ def calls_compared(reference: Capture, candidate: Capture, classes: Mapping[str,
     ours = _calls(candidate)
     found: dict[str, Seen] = {}
     for key, records in _calls(reference).items():
-        outputs = [each for each in records if each.role == "output"]
-        if not outputs or key[0] not in classes:
+        outputs = _of_role(records, "output")
+        path = key[0]
+        if not outputs or path not in classes:
             continue
-        seen = found.setdefault(classes[key[0]], Seen(compared=0))
+        seen = found.setdefault(classes[path], Seen(compared=0))
         seen.calls += 1
         seen.compared = (seen.compared or 0) + sum(_finite(reference, each) for each in outputs)
         other = ours.get(key)
         one = Seen()
         reason = "the port does not call it there" if other is None else apart_by(records, other, reference, candidate, one)
         seen.error = max(seen.error, one.error)
-        seen.reason = seen.reason or (f"{key[0]}: {reason}" if reason else "")
-        seen.wrong = seen.wrong or (f"{key[0]}: {one.wrong}" if one.wrong else "")
+        if reason and not seen.reason:
+            seen.reason = f"{path}: {reason}"
+        if one.wrong and not seen.wrong:
+            seen.wrong = f"{path}: {one.wrong}"
     return found
+
+
+def _of_role(records: list[Record], role: str) -> list[Record]:
+    """The inputs or outputs among the records of a call."""
+    return [record for record in records if record.role == role]
 
 
 def _finite(capture: Capture, record: Record) -> int:
@@ -400,19 +424,20 @@ def _calls(capture: Capture) -> dict[tuple[str, int], list[Record]]:
 
 def apart_by(ours: list[Record], theirs: list[Record], reference: Capture, candidate: Capture, seen: Seen) -> str:
     """Why one call is not the original's, '' where it is; notes how far outputs are apart."""
-    inputs, others = ([each for each in records if each.role == "input"] for records in (ours, theirs))
+    inputs, others = _of_role(ours, "input"), _of_role(theirs, "input")
     reason = _other_shapes(inputs, others, "input")
     if reason:
         return reason
     for one, other in zip(inputs, others, strict=True):
-        if not (one.digest and other.digest and agree(one.digest, other.digest, INPUTS)):
+        if not one.digest or not other.digest or not agree(one.digest, other.digest, INPUTS):
             return "its inputs are not the original's"
-    outputs, others = ([each for each in records if each.role == "output"] for records in (ours, theirs))
+    outputs, others = _of_role(ours, "output"), _of_role(theirs, "output")
     reason = _other_shapes(outputs, others, "output")
-    for one, other in () if reason else zip(outputs, others, strict=True):
-        seen.error = max(seen.error, _distance(reference, one, candidate, other))
-    if not reason and not seen.error <= TOLERANCE:
-        reason = f"the outputs are {seen.error:.1e} apart"
+    if not reason:
+        for one, other in zip(outputs, others, strict=True):
+            seen.error = max(seen.error, _distance(reference, one, candidate, other))
+        if not seen.error <= TOLERANCE:
+            reason = f"the outputs are {seen.error:.1e} apart"
     seen.wrong = seen.wrong or reason
     return reason
 
@@ -502,14 +527,16 @@ def as_json(proven: Proven) -> str:
     content = {
         "tolerance": TOLERANCE,
         "counts": {fact.value: number for fact, number in counts(proven.proofs).items()},
-        "proofs": [
-            {**asdict(each), "fact": each.fact.value, "error": each.error if each.error is None or np.isfinite(each.error) else None}
-            for each in proven.proofs
-        ],
+        "proofs": [{**asdict(each), "fact": each.fact.value, "error": _finite_or_none(each.error)} for each in proven.proofs],
         "line_counts": {fact.value: number for fact, number in counts(proven.lines).items()},
         "lines": [{**asdict(each), "fate": each.fate.value, "fact": each.fact.value} for each in proven.lines],
     }
     return json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+
+
+def _finite_or_none(error: float | None) -> float | None:
+    """An error as JSON can hold it: None where it is infinite."""
+    return None if error is None or not np.isfinite(error) else error
 
 
 def forget_proof(path: Path) -> None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.port.entries import EntryPoint
     from paralign.port.ledger import Ledger
-    from paralign.port.line_facts import Proof
+    from paralign.port.line_facts import LineFact, Proof
     from paralign.worker.protocol import AgainCall, Definition, EntryCall, EntryTold, MadeObject
 
 #: said of a call that cannot be made as the entry made it
@@ -202,15 +202,18 @@ def judge(evidence: Evidence, ledger: Ledger, sources: Mapping[str, str], packag
         package: the package that the paths begin in; '' where they begin at the root.
         entry: ``module:function`` where that is what was run; '' otherwise.
     """
-    found = []
-    for each in (one for path, text in sources.items() if path.endswith(".py") for one in definitions(path, text)):
+    found: list[Proof] = []
+    defined = [each for path, text in sources.items() if path.endswith(".py") for each in definitions(path, text)]
+    for each in defined:
         key = f"{dotted(each.path, package)}:{each.name}"
         seen = evidence.seen(key)
         problem = "it is the entry, which is held against nothing" if key == entry else _unreached(key, evidence)
         if seen is None and key in evidence.told.reached and key != entry:
             seen = Seen(reason="no call of it could be compared")
         proof = replace(proof_of(each, ledger, seen, problem), repaired=notes(each, ledger, Fate.REPAIRED))
-        found.append(replace(proof, causes=causes(each, ledger)) if proof.fact is Fact.UNPROVEN else proof)
+        if proof.fact is Fact.UNPROVEN:
+            proof = replace(proof, causes=causes(each, ledger))
+        found.append(proof)
     ran = Ran(*({path: frozenset(numbers) for path, numbers in each.items()} for each in (evidence.passed, evidence.built)))
     return Proven(found, line_facts(ledger, found, sources, ran))
 
@@ -226,10 +229,17 @@ def entry_proofs(proven: Proven, entry: EntryPoint, source: Path) -> tuple[list[
         return proven.proofs, proven.lines
     module, _, name = entry.target.partition(":")
     package = package_name(source)
-    own = [each for each in proven.proofs if dotted(each.path, package) == module and each.name == name]
-    proofs = [each for each in proven.proofs if each not in own]
-    lines = [line for line in proven.lines if not any(each.path == line.path and each.line <= line.line <= each.end for each in own)]
-    return proofs, lines
+    own: list[Proof] = []
+    proofs: list[Proof] = []
+    for each in proven.proofs:
+        is_entry = each.name == name and dotted(each.path, package) == module
+        (own if is_entry else proofs).append(each)
+    return proofs, [line for line in proven.lines if not _lies_in(line, own)]
+
+
+def _lies_in(line: LineFact, proofs: list[Proof]) -> bool:
+    """Whether a place lies in one of some definitions."""
+    return any(each.path == line.path and each.line <= line.line <= each.end for each in proofs)
 
 
 def code_of(proofs: list[Proof], lines: list[LineFact], *, left: bool) -> int:

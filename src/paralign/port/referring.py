@@ -91,14 +91,11 @@ class Referrer(Settings):
         name = self.named.get(place(node))
         if name is None or not isinstance(node.ctx, ast.Load):
             return name is not None
-        table = conversions()
-        kind = self._annotation or self._is_kind() or self._is_asked_type()
-        port = repr(stored("torch").version) if name == "torch.__version__" else table.constants.get(name, "")
+        kind = bool(self._annotation) or self._is_kind() or self._is_asked_type()
         if kind and _is_of_the_file(name):
             self.by_hand(node, name, "its objects are of a class of this file, which Paddle's class does not know")
             return True
-        if not port and (name in table.values or (kind and name in stored("torch") and name.rpartition(".")[2][:1].isupper())):
-            port = table.kinds.get(name) or paddle_name(name, self.paddle)
+        port = self._port_of(name, kind=kind)
         if port:
             self.renamed(node, port)
             version = name == "torch.__version__"
@@ -107,13 +104,29 @@ class Referrer(Settings):
         adapter = None if self._annotation or self._is_compared(node) else self.adapter(name)
         if adapter is not None:
             self._adapted(node, name, adapter)
+            return True
+        reason = "handed on as a value: what it is called with is not shown"
+        if self._is_kept(node) and name not in conversions().modules and not self.hidden("_not_converted("):
+            self._put_off(node, name, reason)
         else:
-            reason = "handed on as a value: what it is called with is not shown"
-            if self._is_kept(node) and name not in table.modules and not self.hidden("_not_converted("):
-                self._put_off(node, name, reason)
-            else:
-                self.by_hand(node, name, reason)
+            self.by_hand(node, name, reason)
         return True
+
+    def _port_of(self, name: str, *, kind: bool) -> str:
+        """What stands in Paddle for a name that is not called; '' where nothing does.
+
+        ``kind``: the name is asked for as a class.
+        """
+        if name == "torch.__version__":
+            return repr(stored("torch").version)
+        table = conversions()
+        constant = table.constants.get(name, "")
+        if constant:
+            return constant
+        is_class = kind and name in stored("torch") and name.rpartition(".")[2][:1].isupper()
+        if name not in table.values and not is_class:
+            return ""
+        return table.kinds.get(name) or paddle_name(name, self.paddle)
 
     def _is_kept(self, node: ast.expr) -> bool:
         """Whether a callable is kept for later in a dictionary.
@@ -137,9 +150,15 @@ class Referrer(Settings):
 
         Alone or in a tuple.
         """
-        parents = [each for each in self._parents[:-1] if not isinstance(each, ast.Tuple | ast.BinOp)]
-        last = parents[-1] if parents else None
+        last = self._beyond(ast.Tuple, ast.BinOp)
         return isinstance(last, ast.Call) and getattr(last.func, "id", "") in ("isinstance", "issubclass")
+
+    def _beyond(self, *kinds: type[ast.AST]) -> ast.AST | None:
+        """The innermost part of the tree around this place that is of none of some kinds."""
+        for each in reversed(self._parents[:-1]):
+            if not isinstance(each, kinds):
+                return each
+        return None
 
     def visit_Compare(self, node: ast.Compare) -> None:  # noqa: N802 - as above
         """Rewrite ``type(m) is nn.Linear``.
@@ -154,8 +173,7 @@ class Referrer(Settings):
 
     def _is_asked_type(self) -> bool:
         """Whether a class is what ``type(m)`` is compared with, alone or among others."""
-        parents = [each for each in self._parents[:-1] if not isinstance(each, ast.Tuple | ast.List | ast.Set)]
-        last = parents[-1] if parents else None
+        last = self._beyond(ast.Tuple, ast.List, ast.Set)
         return isinstance(last, ast.Compare) and _is_type(last.left) and "_class_of" in self.helpers
 
     def _is_compared(self, node: ast.expr) -> bool:
@@ -163,9 +181,10 @@ class Referrer(Settings):
 
         An adapter is not the class that objects are made of elsewhere.
         """
-        parents = [each for each in self._parents[:-1] if not isinstance(each, ast.Tuple | ast.List | ast.Set)]
-        last = parents[-1] if parents else None
-        return isinstance(last, ast.Compare) or (isinstance(last, ast.Dict) and any(node is each for each in last.keys))
+        last = self._beyond(ast.Tuple, ast.List, ast.Set)
+        if isinstance(last, ast.Dict):
+            return any(node is each for each in last.keys)
+        return isinstance(last, ast.Compare)
 
     def _adapted(self, node: ast.expr, name: str, adapter: tuple[str, Adapter]) -> None:
         """Write an adapter's name in place of a callable's."""

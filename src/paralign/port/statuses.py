@@ -59,9 +59,8 @@ def judge(use: Use, paddle: Table) -> Judged:
         return Judged(Status.SAME, use.name, Basis.NAME, [note])
     table = stored(root)
     if table.texts and use.name not in table:
-        return Judged(
-            Status.UNKNOWN, "", Basis.NAME, [Note(Status.UNKNOWN, f"{table.package} {_short(table.version)} has no public {use.name}")]
-        )
+        note = Note(Status.UNKNOWN, f"{table.package} {_short(table.version)} has no public {use.name}")
+        return Judged(Status.UNKNOWN, "", Basis.NAME, [note])
     notes = _differences(use)
     port = paddle_name(use.name, paddle)
     if not port:
@@ -71,9 +70,7 @@ def judge(use: Use, paddle: Table) -> Judged:
     written = _written_otherwise(use.name)
     if written:
         notes.append(written)
-    elif any(note.entry in _replacing() for note in notes if note.status in (Status.SILENT, Status.ARGUMENTS)):
-        pass  # the fix replaces the call: its arguments are the fix's business
-    elif use.form is not Form.REFERENCE and not (use.form is Form.SUBCLASS and not use.positional and not use.keywords):
+    elif not _is_replaced(notes) and not _is_unshown(use):
         notes += _arguments(use, port, paddle, known, _handled(notes))
     executed = bool(entries_of(use.name))
     if not executed:
@@ -81,6 +78,18 @@ def judge(use: Use, paddle: Table) -> Judged:
     if port != _same_name(use.name):
         notes.append(Note(Status.RENAMED, f"called {port} in Paddle"))
     return Judged(_first(notes), port, Basis.EXECUTED if executed else Basis.SIGNATURES, notes)
+
+
+def _is_replaced(notes: list[Note]) -> bool:
+    """Whether a fix replaces the call: its arguments are the fix's business then."""
+    return any(note.entry in _replacing() for note in notes if note.status in (Status.SILENT, Status.ARGUMENTS))
+
+
+def _is_unshown(use: Use) -> bool:
+    """Whether a use shows no arguments: a mere reference, or a subclass without any."""
+    if use.form is Form.REFERENCE:
+        return True
+    return use.form is Form.SUBCLASS and not use.positional and not use.keywords
 
 
 @cache
@@ -146,7 +155,7 @@ def _bound(use: Use, name: str) -> Bound:
     """
     receiver = _RECEIVER if use.form is Form.METHOD and name != use.name else None
     bound = bind(torch_signature(name), use.positional, use.keywords, receiver)
-    if use.form is Form.REFERENCE or (use.form is Form.SUBCLASS and not use.positional and not use.keywords):
+    if _is_unshown(use):
         bound.open = True
     return bound
 
@@ -212,32 +221,53 @@ def _arguments(use: Use, port: str, paddle: Table, known: dict[str, str], handle
         return []
     bound = bind(signature, use.positional, use.keywords)
     named = {keyword.arg for keyword in use.keywords}
-    found = [note for name in bound.given if name not in handled and (note := _argument(name, name in named, signature, ours, known))]
-    strangers = [] if ours.open else [name for name in bound.unknown if name not in ours.names and name not in ours.accepts]
+    found: list[Note] = []
+    for name in bound.given:
+        if name in handled:
+            continue
+        note = _by_keyword(name, ours, known) if name in named else _by_place(name, signature, ours, known)
+        if note is not None:
+            found.append(note)
+    strangers = [] if ours.open else [name for name in bound.unknown if not _is_offered(name, ours)]
     found += [Note(Status.ARGUMENTS, f"neither PyTorch's signature nor Paddle's has {name}") for name in strangers]
-    gathers = ours.gathers or any(each.kind is Kind.ARGUMENTS for each in ours.parameters)
-    if bound.many and not gathers and any(each.kind is Kind.ARGUMENTS for each in signature.parameters):
+    if bound.many and _takes_several(signature) and not ours.gathers and not _takes_several(ours):
         found.append(Note(Status.ARGUMENTS, "several numbers are one list in Paddle", "[…]"))
     return found
 
 
-def _argument(name: str, keyword: bool, signature: Signature, ours: Signature, known: dict[str, str]) -> Note | None:
-    """What to know of one argument."""
+def _is_offered(name: str | None, ours: Signature) -> bool:
+    """Whether Paddle's callable takes an argument of a name, in its signature or besides."""
+    return name in ours.names or name in ours.accepts
+
+
+def _takes_several(signature: Signature) -> bool:
+    """Whether a callable takes any number of arguments by their places."""
+    return any(each.kind is Kind.ARGUMENTS for each in signature.parameters)
+
+
+def _by_keyword(name: str, ours: Signature, known: dict[str, str]) -> Note | None:
+    """What to know of one argument that is given by its name."""
     target = paddle_argument(name, known, ours)
-    offered = ours.names
-    if keyword:
-        if target is None or (target not in offered and target not in ours.accepts):
-            return None if ours.open else _not_offered(name)
-        accepted = target == name or name in offered or name in ours.accepts
-        return None if accepted else Note(Status.ARGUMENTS, f"the argument {name} is called {target}", f"{target}=")
-    if target is not None and target not in offered:  # accepted by name only: what it stands for there is named otherwise
-        target = next((each for each in names().arguments.get(name, []) if each in offered), target)
+    if target is None or not _is_offered(target, ours):
+        return None if ours.open else _not_offered(name)
+    if target == name or _is_offered(name, ours):
+        return None
+    return Note(Status.ARGUMENTS, f"the argument {name} is called {target}", f"{target}=")
+
+
+def _by_place(name: str, signature: Signature, ours: Signature, known: dict[str, str]) -> Note | None:
+    """What to know of one argument that is given by its place."""
+    target = paddle_argument(name, known, ours)
+    if target is not None and target not in ours.names:  # accepted by name only: what it stands for there is named otherwise
+        target = next((each for each in names().arguments.get(name, []) if each in ours.names), target)
     theirs = [each.name for each in signature.parameters if each.kind is Kind.PLAIN]
     places = [each.name for each in ours.parameters if each.kind is Kind.PLAIN]
     place = theirs.index(name)
-    if ours.gathers or (place < len(places) and (places[place] == target or _free(places[place], theirs, known, ours))):
+    if ours.gathers:
         return None
-    if target is None or target not in offered:
+    if place < len(places) and (places[place] == target or _free(places[place], theirs, known, ours)):
+        return None
+    if target is None or target not in ours.names:
         return None if ours.open else _not_offered(name)
     return Note(Status.ARGUMENTS, f"the argument {name} stands at another place", f"{target}=")
 

@@ -123,7 +123,7 @@ def verify(
             break
     found = [t for one in seen for t in one.tampering] + tampering.changed(before, tampering.fingerprints(guarded))
     after = tampering.fingerprints([case.port])
-    found += [t for one in seen for t in tampering.rewritten(own, _of_port(case, one.files), after)]
+    found += [t for one in seen for t in tampering.rewritten(own, _below(case.port, one.files), after)]
     return _certificate(case, seen, list(dict.fromkeys(found)), before, sizes, beside)
 
 
@@ -176,15 +176,30 @@ def _case(port: Path, specification: Path) -> _Case:
 
 def _check_drawn(name: str, spec: Any, project: Project) -> None:
     """Refuse inputs that a port could know beforehand."""
-    parts = spec if isinstance(spec, list) else list(spec["keywords"].values()) if isinstance(spec, dict) and "keywords" in spec else [spec]
-    for part in parts:
+    for part in _parts(spec):
         if isinstance(part, dict) and ("file" in part or "source" in part):
             raise UsageError(f"[{name}] come from a file or a loader, which a port may know", where=str(project.path), hint="give a shape")
 
 
+def _parts(spec: Any) -> list[Any]:
+    """The tables of inputs: several in a row, by keyword, or one."""
+    if isinstance(spec, list):
+        return spec
+    if isinstance(spec, dict) and "keywords" in spec:
+        return list(spec["keywords"].values())
+    return [spec]
+
+
 def _modules(root: Path) -> set[str]:
     """The names under which code in a folder is imported."""
-    return {path.stem for path in root.iterdir() if path.suffix == ".py" or (path.is_dir() and any(path.glob("*.py")))}
+    return {path.stem for path in root.iterdir() if _is_module(path)}
+
+
+def _is_module(path: Path) -> bool:
+    """Whether a path is a module, or a folder with modules."""
+    if path.suffix == ".py":
+        return True
+    return path.is_dir() and any(path.glob("*.py"))
 
 
 def _round(case: _Case, done: Callable[[list[Capture], set[str]], None], size: int | None, *, moved: bool) -> _Seen:
@@ -252,13 +267,17 @@ def _stages(case: _Case, sides: tuple[Context, Turn], own: Path, size: int | Non
         weights = _run("weights", context)
         turn.free = False
         yield weights
-        values = moved_weights.movable(context, single=True, buffers=True) if moved and weights.verdict == ALIGNED else {}
-        if values:
-            context.weights = moved_weights.load(context, values)
-        for name in case.project.stages if weights.verdict not in (ERROR, DIVERGED) else ():
-            if name != "weights":
-                _draw(case, context, own, name, size)
-                yield _run(name, context)
+        if weights.verdict in (ERROR, DIVERGED):
+            return
+        if moved and weights.verdict == ALIGNED:
+            values = moved_weights.movable(context, single=True, buffers=True)
+            if values:
+                context.weights = moved_weights.load(context, values)
+        for name in case.project.stages:
+            if name == "weights":
+                continue
+            _draw(case, context, own, name, size)
+            yield _run(name, context)
     except WorkerFailed as failure:
         yield failed("weights", failure)
 
@@ -278,15 +297,20 @@ def _draw(case: _Case, context: Context, own: Path, stage: str, size: int | None
 
     For ``forward`` a set of each kind, for ``backward`` a batch for each step.
     """
-    further = case.kinds if stage == "forward" else ()
-    if stage == "backward" and case.project.labels is not None:
+    further: tuple[Kind, ...] = ()
+    lengths: list[int | None] = []
+    if stage == "forward":
+        further = case.kinds
+        lengths = [_other_length(case, size) if kind is Kind.SPECIFIED else size for kind in further]
+    elif stage == "backward" and case.project.labels is not None:
         further = (Kind.SPECIFIED,) * (context.settings.steps - 1)
-    lengths = [_other_length(case, size) if stage == "forward" and kind is Kind.SPECIFIED else size for kind in further]
+        lengths = [size] * len(further)
     for name, spec in (("inputs", case.project.inputs), ("labels", case.project.labels)):
-        if spec is not None:
-            sets = zip((size, *lengths), (Kind.SPECIFIED, *further), strict=True)
-            drawn = [_drawn(case, name, _sized(spec, length), kind) for length, kind in sets]
-            setattr(context, name, tensors.save_several(own / f"{name}-{stage}", name, drawn))
+        if spec is None:
+            continue
+        sets = zip((size, *lengths), (Kind.SPECIFIED, *further), strict=True)
+        drawn = [_drawn(case, name, _sized(spec, length), kind) for length, kind in sets]
+        setattr(context, name, tensors.save_several(own / f"{name}-{stage}", name, drawn))
 
 
 def _other_length(case: _Case, size: int | None) -> int | None:
@@ -294,7 +318,9 @@ def _other_length(case: _Case, size: int | None) -> int | None:
 
     It is one that nobody named, up to one more than the greatest that was.
     """
-    others = [n for n in range(min(case.sizes), max(case.sizes) + 2) if n != size] if case.sizes else []
+    if not case.sizes:
+        return size
+    others = [n for n in range(min(case.sizes), max(case.sizes) + 2) if n != size]
     return secrets.choice(others) if others else size
 
 
@@ -315,10 +341,6 @@ def _sized(spec: Any, size: int | None) -> Any:
     return {**spec, "shape": [size, *spec.get("shape", [])[1:]]}
 
 
-def _of_port(case: _Case, files: dict[str, str]) -> dict[str, str]:
-    return {file: known for file, known in files.items() if Path(file).is_relative_to(case.port)}
-
-
 def _certificate(
     case: _Case,
     seen: list[_Seen],
@@ -328,16 +350,17 @@ def _certificate(
     beside: Outside,
 ) -> Certificate:
     results = [result for one in seen for result in one.results]
-    port = {file: known for one in seen for file, known in _of_port(case, one.files).items()}
-    inside = {file: known for file, known in before.items() if Path(file).is_relative_to(case.specification)}
-    judge = {file: known for file, known in before.items() if Path(file).is_relative_to(case.package)}
+    files: dict[str, str] = {}
+    for one in seen:
+        files.update(one.files)
+    port = _below(case.port, files)
     stages = [stage for stage in case.project.stages if stage != "weights"]
     return Certificate(
         _judgement(case, results, found, beside),
-        [str(t) for t in found] or [*beside.reasons(), *(reason for one in seen for reason in _reasons(one.results).values() if reason)],
-        tampering.digest(inside, case.specification),
+        list(map(str, found)) or [*beside.reasons(), *_all_reasons(seen)],
+        tampering.digest(_below(case.specification, before), case.specification),
         tampering.digest(port, case.port),
-        tampering.digest(judge, case.package),
+        tampering.digest(_below(case.package, before), case.package),
         [_told(number, one.results) for number, one in enumerate(seen, 1)],
         seen[-1].versions,
         f"{len(seen)} rounds of drawn weights; the stages weights, {', '.join(stages)}, each on inputs of its own{_told_kinds(case.kinds)}",
@@ -347,9 +370,24 @@ def _certificate(
     )
 
 
+def _below(folder: Path, files: dict[str, str]) -> dict[str, str]:
+    """The files that lie in a folder, with what is known of each."""
+    return {file: known for file, known in files.items() if Path(file).is_relative_to(folder)}
+
+
+def _all_reasons(seen: list[_Seen]) -> list[str]:
+    """Why stages of any round failed or diverged."""
+    found: list[str] = []
+    for one in seen:
+        found += filter(None, _reasons(one.results).values())
+    return found
+
+
 def _told_kinds(drawn: tuple[Kind, ...]) -> str:
     """What the forward pass was given beside the first set of inputs, in words."""
-    return f"; forward on {len(drawn) + 1} sets: {', '.join(k.value for k in (Kind.SPECIFIED, *drawn))}" if drawn else ""
+    if not drawn:
+        return ""
+    return f"; forward on {len(drawn) + 1} sets: {', '.join(k.value for k in (Kind.SPECIFIED, *drawn))}"
 
 
 def _judgement(case: _Case, results: list[StageResult], found: list[Tampering], beside: Outside) -> Judgement:
