@@ -417,7 +417,7 @@ def _of_fault(fault: Fault) -> str:
 
 def _places(candidate: Place, reference: Place | None) -> str:
     """Where both sides are to be looked at, and the candidate's code, behind a sentence."""
-    code = f": {candidate.code}" if candidate.code else ""
+    code = f": {candidate.code.rstrip(',')}" if candidate.code else ""
     if reference is None or not reference.file:
         return f" ({where(candidate)}{code})"
     return say(" ({place}; reference: {due})", place=where(candidate) + code, due=where(reference))
