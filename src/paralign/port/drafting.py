@@ -363,15 +363,25 @@ def build_model():
 def left(ledger: Ledger) -> str:
     """What is left by hand, and what holds under a condition, with lines: Markdown."""
     refused = [each for each in ledger.files if each.fate is FileFate.REFUSED]
-    by_hand = [each for each in ledger.places if each.fate is Fate.BY_HAND]
-    open_ones = [each for each in ledger.places if each.fate in (Fate.CONDITION, Fate.UNTOUCHED)]
+    by_hand = _of_fate(ledger, Fate.BY_HAND)
+    open_ones = _of_fate(ledger, Fate.CONDITION, Fate.UNTOUCHED)
     lines = ["# Left by hand", "", f"{len(by_hand)} places raise until they are written, {len(refused)} files were not converted.", ""]
     lines += [f"- `{each.path}`: not converted: {each.problem}" for each in refused]
-    lines += [f"- `{each.path}:{each.line}` {each.name}: {each.note}" for each in by_hand]
+    lines += map(_told, by_hand)
     lines += ["", "# To be looked at", "", f"{len(open_ones)} places hold under a condition, or were left as they are.", ""]
-    lines += [f"- `{each.path}:{each.line}` {each.name}: {each.note}" for each in open_ones]
-    repaired = [each for each in ledger.places if each.fate is Fate.REPAIRED]
+    lines += map(_told, open_ones)
+    repaired = _of_fate(ledger, Fate.REPAIRED)
     if repaired:
         lines += ["", "# Repaired", "", "These lines were edited after the conversion: with the edits the port is aligned.", ""]
         lines += [f"- `{each.path}:{each.line}` {each.note}" for each in repaired]
     return "\n".join(lines) + "\n"
+
+
+def _of_fate(ledger: Ledger, *fates: Fate) -> list[Place]:
+    """The places of a ledger that had one of some fates."""
+    return [place for place in ledger.places if place.fate in fates]
+
+
+def _told(place: Place) -> str:
+    """A place as an item of a list: its line, its name, and what is noted of it."""
+    return f"- `{place.path}:{place.line}` {place.name}: {place.note}"

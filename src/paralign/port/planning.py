@@ -450,12 +450,15 @@ def _arguments(use: Use, made: Plan, paddle: Table, way: Way | None) -> None:
 
 def _defaults(use: Use, made: Plan, ours: Signature, mapped: dict[str, str]) -> None:
     """Write defaults that differ, but those that the catalogue's entries speak of."""
-    spoken = {name for entry in entries_of(use.name) for name in (*entry.fix.set, *entry.fix.drop, *entry.arguments)}
+    if made.bound.open:
+        return
+    settled = {name for name in made.bound.given if name not in made.removed} | made.added.keys()
+    for entry in entries_of(use.name):
+        settled |= {*entry.fix.set, *entry.fix.drop, *entry.arguments}
     for each in made.bound.signature.parameters:
         target = paddle_argument(each.name, mapped, ours)
         parameter = None if target is None else ours.parameter(target)
-        given = {name for name in made.bound.given if name not in made.removed}
-        if parameter is None or target is None or made.bound.open or {each.name, target} & {*given, *made.added, *spoken}:
+        if parameter is None or target is None or not settled.isdisjoint((each.name, target)):
             continue
         try:
             theirs, mine = literal(each.default), literal(parameter.default)
@@ -463,6 +466,7 @@ def _defaults(use: Use, made: Plan, ours: Signature, mapped: dict[str, str]) -> 
             continue
         if type(theirs) is type(mine) and theirs != mine and each.name not in conversions().dropped:
             made.added[target] = repr(theirs)
+            settled.add(target)
 
 
 def _by_way(name: str, node: ast.expr, made: Plan, way: Way) -> bool:
@@ -552,12 +556,13 @@ def _placed(
     offered = ours.names
     if not ours.known or gathers or compat:
         return None
+    is_taken = name in offered or name in ours.accepts
     if target is not None and target not in offered:  # accepted by name only: at its place it is called otherwise
         target = next((each for each in names().arguments.get(name, []) if each in offered), target)
     at = theirs.index(name) if name in theirs else -1
     if 0 <= at < len(places) and places[at] in (target, name):
-        return None if name in offered or name in ours.accepts else places[at]
-    if name in offered or name in ours.accepts:
+        return None if is_taken else places[at]
+    if is_taken:
         return target if target in offered else name
     if target is None or (target not in offered and target not in ours.accepts):
         raise ByHand(f"Paddle has no argument {name}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from paralign.capture import digest as digests
 from paralign.locate.reaching import reached
 from paralign.locate.runs.counterparts import is_telling
-from paralign.locate.runs.traverse import computing
+from paralign.locate.runs.traverse import computing, taken_by
 from paralign.locate.source.statements import alias_line, function_of
 
 if TYPE_CHECKING:
@@ -32,13 +32,14 @@ def input_line(operation: Operation, other: Operation | None, reference: Sequenc
     """
     if other is None or other.kind != operation.kind or not operation.stack:
         return None
-    foreign = [v for v in operation.inputs if not _is_among(v, other.inputs)]
-    due = [p for p in other.inputs if not _is_among(p, operation.inputs)]
+    foreign = _not_among(operation.inputs, other.inputs)
+    due = _not_among(other.inputs, operation.inputs)
     if len(foreign) != 1 or len(due) != 1 or is_telling(foreign[0]):
         return None
     if reference and not _is_of_numbers(due[0]):
         return None
-    if any(o.kind == operation.kind and _is_among(foreign[0], o.inputs) for o in reference):
+    alike = taken_by(each for each in reference if each.kind == operation.kind)
+    if not _not_among(foreign, alike):
         return None
     maker = _first_of(foreign[0])
     if maker is None or not maker.stack:
@@ -48,9 +49,9 @@ def input_line(operation: Operation, other: Operation | None, reference: Sequenc
     return alias_line(taken, made) or made
 
 
-def _is_among(value: Value, others: Iterable[Value]) -> bool:
-    """Whether one of some values holds the same as another one."""
-    return any(_is_same(value, other) for other in others)
+def _not_among(values: Iterable[Value], others: Sequence[Value]) -> list[Value]:
+    """Those of some values that none of others is."""
+    return [value for value in values if not any(_is_same(value, other) for other in others)]
 
 
 def _first_of(value: Value) -> Operation | None:
