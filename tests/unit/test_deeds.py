@@ -51,7 +51,7 @@ def watched(tmp_path):
 
 
 def events(deeds):
-    return {deed.partition(" ")[0] for deed in deeds} - {"import", "outside", "change"}
+    return {deed.partition(" ")[0] for deed in deeds} - {"import", "outside", "change", "made"}
 
 
 @pytest.mark.parametrize(
@@ -139,3 +139,11 @@ def test_compiled_files_do_not_stand_in_for_their_sources(watched, tmp_path):
     assert watched("import bare")[0] == "ImportError"
     told = watched("import marshal\ncode = open('port/bare.pyc', 'rb').read()")[1]
     assert "compiled-code" in events(told)
+
+
+def test_a_file_that_the_port_writes_is_told_and_one_that_it_removes_is_not(watched, tmp_path):
+    (tmp_path / "answer").write_text("x")
+    code = "import os\nopen('ask.tmp', 'w').close()\nos.rename('ask.tmp', 'ask')\nopen('answer').read()\nos.remove('answer')"
+    told = watched(code)[1]
+    assert {deed for deed in told if deed.startswith("made ")} == {f"made {tmp_path / name}" for name in ("ask", "ask.tmp")}
+    assert f"outside {tmp_path / 'answer'}" in told

@@ -49,12 +49,13 @@ def test_what_another_process_made_meanwhile_is_a_reason(place):
 def test_a_file_of_its_own_that_another_process_changed_is_a_reason(place):
     Path(place.own).write_text("xy")
     assert added(place, f"outside {place.own}").reasons()
-    assert not added(place, f"change {place.own}", f"outside {place.own}").reasons()
+    assert not added(place, f"made {place.own}", f"outside {place.own}").reasons()
 
 
 def test_what_it_wrote_itself_or_was_handed_is_neither(place):
+    assert added(place, f"change {place.new}", f"outside {place.new}").reasons()  # it only removed it
     for found in (
-        added(place, f"change {place.new}", f"outside {place.new}"),
+        added(place, f"made {place.new}", f"outside {place.new}"),
         added(place, f"outside {place.new}", handed=[str(Path(place.new).parent)]),
     ):
         assert (found.reasons(), found.weaknesses(place.port)) == ([], [])

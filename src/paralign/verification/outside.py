@@ -46,7 +46,7 @@ class Outside:
             began: when the judgement did, seconds since the epoch.
         """
         told = [str(deed).partition(" ") for capture in captures for deed in capture.manifest.settings.get("deeds", ())]
-        self.written |= {argument for event, _, argument in told if event == deeds.CHANGED}
+        self.written |= {argument for event, _, argument in told if event == deeds.MADE}
         for event, _, path in told:
             if event != deeds.OUTSIDE or path in self.written or any(path.startswith(folder + os.sep) for folder in handed):
                 continue

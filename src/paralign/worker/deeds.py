@@ -30,8 +30,9 @@ PLAIN = frozenset(
 FRAMEWORKS = frozenset({"torch", "paddle", "jax", "tensorflow", "onnxruntime"})
 
 #: deeds that have no audit event of their name: "event argument" of each
-PAST, COMPILED, DISGUISED, LIBRARY, PROCESS, PIPE, FOLDER, OUTSIDE, CHANGED = (
-    "past-python", "compiled-code", "disguised-code", "library-import", "other-process", "open-pipe", "open-folder", "outside", "change"
+PAST, COMPILED, DISGUISED, LIBRARY, PROCESS, PIPE, FOLDER, OUTSIDE, CHANGED, MADE = (
+    "past-python", "compiled-code", "disguised-code", "library-import", "other-process", "open-pipe", "open-folder", "outside", "change",
+    "made",
 )  # fmt: skip
 
 #: modules by which code reaches the system without an audit event
@@ -170,6 +171,8 @@ class Watch:
             self._note(os.path.realpath(paths[0]))
         for path in paths:
             self._change(path)
+        if event in _NAMING and len(paths) > 1:
+            self._make(paths[1])
 
     def opens(self, _: str, arguments: Tuple[Any, ...]) -> None:
         """Files and folders that are opened."""
@@ -188,6 +191,7 @@ class Watch:
             self.do(FOLDER, real)
         if (isinstance(flags, int) and flags & _WRITING) or (isinstance(mode, str) and set(mode) & set("wax+")):
             self._change(path)
+            self._make(path)
 
     def _read(self, real: str) -> None:
         self._note(real)  # now: a link may be gone when the files are told
@@ -199,6 +203,12 @@ class Watch:
             self.do(PIPE, real)
         elif stat.S_ISREG(mode) and not self.is_installed(real) and not real.startswith(self._ignored) and not real.startswith(_PASSING):
             self.do(OUTSIDE, real)
+
+    def _make(self, path: str) -> None:
+        """Note a file that is written here: reading it tells what the port knows already."""
+        real = os.path.realpath(path)
+        if not real.startswith((*_PASSING, *self._ignored)):
+            self.do(MADE, real)
 
     def _change(self, path: str) -> None:
         """Note a change, and refuse one of what is installed."""
