@@ -93,7 +93,7 @@ class Numbers:
         sides = self._recorded()
         if sides is None:
             return None
-        if fault.kind is Kind.GIVEN and other is not None:
+        if fault.kind is Kind.GIVEN:
             buffer = _of_buffer(sides, operation, other)
             if buffer is not None:
                 return buffer
@@ -121,13 +121,15 @@ class Numbers:
         return tracing_back.recorded(self.program.context, "model", values)
 
 
-def _of_buffer(sides: tracing_back.Sides, operation: Operation, other: Operation) -> Blamed | None:
+def _of_buffer(sides: tracing_back.Sides, operation: Operation, other: Operation | None) -> Blamed | None:
     """The expression that made the one buffer which an operation takes, or its order."""
     held = [value for value in _held(operation) if value.record.role == "buffer"]
-    due = [value for each in held for value in _held(other) if value.size == each.size]
-    if len(held) != 1 or len(due) != 1:
+    due = [value for each in held for value in (_held(other) if other is not None else ()) if value.size == each.size]
+    if len(held) != 1:
         return None
-    return tracing_back.of_value(sides, f"buffer:{held[0].record.name}", f"buffer:{due[0].record.name}")
+    if not due:  # the reference keeps it in another form, as edges in place of a matrix: what that is made of is known all the same
+        return tracing_back.of_root(sides, f"buffer:{held[0].record.name}")
+    return None if len(due) != 1 else tracing_back.of_value(sides, f"buffer:{held[0].record.name}", f"buffer:{due[0].record.name}")
 
 
 def _held(operation: Operation) -> list[Value]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from paralign.locate.provenance import counterpart_operand, other_operand, other_rows
 from paralign.locate.provenance.chosen_places import Places
-from paralign.locate.provenance.counterparts import SAME_RMS, TELLING, Counterparts, doing, is_drawn, is_equal, origin
+from paralign.locate.provenance.counterparts import SAME_RMS, TELLING, Counterparts, doing, has_elements_of, is_drawn, is_equal, origin
 from paralign.locate.provenance.counts import COMPARISONS, Counts, is_count
 from paralign.locate.provenance.readings import is_from_file, is_length, setting_of, stored_in, taken_as
 from paralign.locate.provenance.selections import Selections, arrays_of
@@ -403,6 +403,9 @@ class Search:
         put = _put_in(firsts[0])
         if put is not None:
             return Blamed(put, [put, firsts[0]], placed=True)
+        handed = _handed_on(firsts[0])
+        if handed is not None:
+            return Blamed(handed, [handed, firsts[0]], placed=True)
         return _blamed(firsts[0], [firsts[0]], None)
 
     def _led_to(self, root: Expression) -> list[Expression]:
@@ -419,6 +422,20 @@ class Search:
         """Whether an operand, or each part of a list, is in an order of the reference's."""
         parts = [inner for _, inner in each.values] if each.kind == "display" else [each]
         return all(_is_telling(e) and self.seen.has_ordered(e) for e in parts)
+
+
+def _handed_on(each: Expression) -> Expression | None:
+    """What made the elements that a call only gives another type; None of all other calls.
+
+    ``np.asarray(ids)`` is as wrong as ``ids``.
+    """
+    made: Expression | None = None
+    while each.kind == "call":
+        same = [inner for role, inner in each.values if role not in _CALLED and has_elements_of(inner, each)]
+        if len(same) != 1:
+            break
+        each = made = origin(same[0])
+    return made if made is not None and made.file and made.kind in (*_FAITHFUL, "item", "display") else None
 
 
 def _put_in(changed: Expression) -> Expression | None:

@@ -6,8 +6,11 @@ import math
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from paralign.adapters._kinds import common
 from paralign.locate.provenance.value_graph import COMMON, Seen
+from paralign.worker.provenance.value_marks import order_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -207,3 +210,20 @@ def is_many(each: Expression) -> bool:
 def _takes_one(each: Expression, values: Sequence[Expression]) -> bool:
     """Whether an expression takes one of some values."""
     return any(is_equal(inner, value) for _, inner in operands(each) for value in values)
+
+
+def has_elements_of(one: Expression, other: Expression) -> bool:
+    """Whether two lists or arrays of numbers have the same elements in the same order."""
+    orders = [_order(each) for each in (one, other)]
+    if one.size != other.size or one.size == 1 or orders[0] is None or orders[1] is None:
+        return False
+    return bool(np.allclose(orders[0], orders[1], rtol=SAME_RMS, atol=SAME_RMS))
+
+
+def _order(each: Expression) -> list[float] | None:
+    """The sums that tell the order of elements; None of what is neither an array nor a list of numbers."""
+    if each.mark[0] == "a":
+        return list(each.mark[2])
+    if each.mark[0] != "l" or each.numbers is None:
+        return None
+    return order_of(np.array(each.mark[1], float))

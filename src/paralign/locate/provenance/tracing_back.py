@@ -15,7 +15,7 @@ from paralign.locate.provenance.blame import Blamed, Search
 from paralign.locate.provenance.blame_in_words import said, value_of
 from paralign.locate.provenance.conditions import Conditions
 from paralign.locate.provenance.counterparts import TELLING
-from paralign.locate.provenance.value_graph import COMMON, READINGS, SETTING, Seen, ValueGraph, behind, of_numbers_alone
+from paralign.locate.provenance.value_graph import COMMON, READINGS, SETTING, Seen, SeenApart, ValueGraph, behind, of_numbers_alone
 from paralign.locate.source import call_arguments
 from paralign.locate.source.call_arguments import is_number
 from paralign.model import LineProposal
@@ -127,6 +127,21 @@ def of_value(sides: Sides, candidate: str, reference: str, right: Iterable[str] 
     led = sides.candidate.roots(right)
     found = Search(wrong, due, defaults=sides.reference.expressions, excused=led, own=sides.candidate.expressions).first()
     return sides.conditions.of_value(wrong, wrong_itself(sides, found))
+
+
+def of_root(sides: Sides, candidate: str) -> Blamed | None:
+    """The expression that made a root of the candidate's wrong, without a counterpart.
+
+    What the reference has computed anywhere is right. None unless the expression computes of right arrays.
+    """
+    wrong, seen = sides.candidate.root(candidate), SeenApart(sides.reference.expressions)
+    if wrong is None:
+        return None
+    found = Search(wrong, None, seen, sides.reference.expressions, own=sides.candidate.expressions).first()
+    if found is None or found.expression is wrong or found.expression.kind not in COMPUTING:
+        return None
+    is_of_right = all(seen.has(inner) for _, inner in found.expression.values if inner.mark[0] == "a")
+    return found if is_of_right else None
 
 
 def of_operation(

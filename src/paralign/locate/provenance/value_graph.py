@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from paralign.dtypes import STORAGE
 from paralign.errors import CaptureFormatError
 from paralign.locate.provenance.settings_files import SettingsFiles
 from paralign.locate.reaching import reached
@@ -423,7 +424,7 @@ class Seen:
     def has(self, each: Expression) -> bool | None:
         """Whether a value was seen; None for objects and few common numbers."""
         if isinstance(each.scalar, str):
-            return each.scalar in self.texts or _is_path(each.scalar)
+            return each.scalar in self.texts or each.scalar in STORAGE or _is_path(each.scalar)
         if each.mark[0] == "a" and each.mark[3] is None:
             return self._has_sketch(each)
         if each.numbers is None or each.numbers.size == 0:

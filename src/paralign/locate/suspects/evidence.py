@@ -37,7 +37,7 @@ def improved(before: Judgement, after: Judgement, trial: Trial) -> bool:
         return False
     if _is_right_output(after, value):
         return True
-    then = places(before)
+    then, spoils = places(before), _spoils_outputs(before, after)
     for user, near in followed(after, value):
         for result in user.outputs:
             if (user.number, result.place) in after.candidate.made:
@@ -45,7 +45,7 @@ def improved(before: Judgement, after: Judgement, trial: Trial) -> bool:
             old = then.get((user.number, result.place))
             if old is None or not _says_something(after, value, user, result):
                 continue
-            if _is_better(before, after, old, result, near=near):
+            if _is_right_now(before, after, old, result) or (near and not spoils and _has_fallen(before, after, old, result)):
                 return True
     return False
 
@@ -65,14 +65,24 @@ def _says_something(judgement: Judgement, value: Value, user: Operation, result:
     return bool(result.users)
 
 
-def _is_better(before: Judgement, after: Judgement, old: Value, new: Value, *, near: bool) -> bool:
-    """Whether a result has become right, or near the patch its error has fallen."""
-    if old in before.wrong and new not in after.wrong:
-        return True
-    if before.disordered(old) and not after.disordered(new):
-        return True
-    error = min(before.error[old], ALIKE)  # what resembles nothing has no error that could be said to fall
-    return near and error > after.scale.equal / 10 and error > FALL * after.error[new]
+def _is_right_now(before: Judgement, after: Judgement, old: Value, new: Value) -> bool:
+    """Whether a result has become right, in its elements or their order."""
+    return (old in before.wrong and new not in after.wrong) or (before.disordered(old) and not after.disordered(new))
+
+
+def _has_fallen(before: Judgement, after: Judgement, old: Value, new: Value) -> bool:
+    """Whether the error of a result has fallen; what resembles nothing has none that could fall."""
+    error = min(before.error[old], ALIKE)
+    return error > after.scale.equal / 10 and error > FALL * after.error[new]
+
+
+def _spoils_outputs(before: Judgement, after: Judgement) -> bool:
+    """Whether the outputs are much further from the reference's than they were.
+
+    Then what comes nearer to some value on the way does so by chance.
+    """
+    errors = [max((far for _, _, far in judged.outputs), default=0.0) for judged in (before, after)]
+    return errors[0] > 0 and errors[1] > FALL * errors[0]
 
 
 def _spoilt(before: Judgement, after: Judgement, value: Value) -> bool:

@@ -8,6 +8,8 @@ import inspect
 import types
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
+import numpy as np
+
 from paralign.worker.provenance.events import TIMES, Call, Frame, is_common, is_same, same
 from paralign.worker.provenance.expressions import CHANGING
 from paralign.worker.provenance.value_hooks import ValueHooks
@@ -18,6 +20,12 @@ if TYPE_CHECKING:
 
 #: functions that copy a container's entries
 _COPYING = (list, tuple, dict)
+
+#: those of Python's own library for sorted lists
+_HEAPS = ("heappush", "heapify", "heapreplace", "insort", "insort_left", "insort_right")
+
+#: functions that change their first argument, an array or a list
+FILLING = frozenset({"copyto", "put", "place", "putmask", "fill_diagonal", "put_along_axis", "shuffle", *_HEAPS})
 
 #: an argument of a call: its name, value, and the event that made it
 Argument = Tuple[str, Any, Optional[int]]
@@ -96,6 +104,7 @@ class CallHooks(ValueHooks):
         owner = attribute(function, "__self__", None)
         if (name in CHANGING or (name.endswith("_") and not name.endswith("__"))) and owner is not None and not isinstance(owner, type):
             self._change(call, owner, name)
+        self._fill(call, name)
         if isinstance(function, type) or (value is not None and attribute(value, "__dict__") is not None):
             self._made[self._keep(value)] = (value, number)
         self._hold(call, value)
@@ -263,6 +272,20 @@ class CallHooks(ValueHooks):
                     known = [*entries.values(), *self._entries.get(id(held), {}).values()]
                     self._entries[id(owner)] = {n: pair for n, item in enumerate(owner) for pair in known if pair[0] is item}
         self._mutate(call.frame, call.site, [(key or "value", number) for key, _, number in call.arguments], owner)
+
+    def _fill(self, call: Call, name: str) -> None:
+        """A function of a library changed an argument: ``np.add.at(sums, places, values)``, ``out=``."""
+        filled = [argument for argument in call.arguments if argument[0] == "out"]
+        if name in FILLING or (name == "at" and isinstance(attribute(call.function, "__self__"), np.ufunc)):
+            filled += call.arguments[:1]
+        for argument in filled:
+            _, held, before = argument
+            if before is None or not isinstance(held, (np.ndarray, list)):
+                continue
+            given = [(key or "value", number) for key, _, number in call.arguments if number is not None and number != before]
+            number = self._add(call.site, "change", [("object", before), *given], held)
+            if number is not None:
+                self._replace(before, number)
 
     # -- hooks: functions --------------------------------------------------------------------------------------------------------
 
