@@ -372,3 +372,5 @@ def test_rules_written_by_hand_go_on_from_their_own_state_alone(forgetful, verdi
     assert result.verdict == verdict, told(result)
     assert any("no state was carried across: the reference remembers m and the candidate remembers nothing" in n for n in result.notes)
     assert [p.key for p in result.pairs if p.verdict == DIVERGED] == ["resumed updates of the candidate"] * forgetful
+    notes = [note for p in result.pairs for note in p.notes if "does not bring back" in note]
+    assert notes == ["its state_dict() does not bring back _means"] * forgetful

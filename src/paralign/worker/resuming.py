@@ -14,6 +14,7 @@ from paralign.adapters.base import Numbering
 from paralign.dtypes import typed, widen
 from paralign.errors import UsageError
 from paralign.worker.forward import attempt_run
+from paralign.worker.kept_state import forgotten, kept
 from paralign.worker.optimizer_state import State, read, write
 from paralign.worker.protocol import Resumed, Resuming
 from paralign.worker.schedule import advance_after, schedule_of
@@ -62,6 +63,7 @@ def _steps(
         except UsageError as error:
             answer.unmapped = str(error)
         answer.unsaved = not _is_saved(made[0])
+        before = kept(session, made[0])
         saved = [copy.deepcopy(part.state_dict()) for part in _parts(made)] if "state" not in values else []
     with names_anew(session):
         again = optimizer_of(session)
@@ -69,10 +71,11 @@ def _steps(
             for number in range(at):
                 advance_after(trainer(session), *again, options.pace, number + 1)
             write(session, again[0], state_of(values["state"]))
-        for part, kept in zip(_parts(again), saved):
+        for part, given in zip(_parts(again), saved):
             load = loader_of(part)
             if load is not None:
-                load(kept)
+                load(given)
+        answer.forgotten = forgotten(before, kept(session, again[0])) if "state" not in values else []
         _take(session, again, steps[at:], options, values["gradients"])
     add_changes(session, writer, state, {"run": run, "step": len(steps) - 1})
 
@@ -104,8 +107,8 @@ def names_anew(session: "Session") -> "AbstractContextManager[None]":
 
 def add_state(writer: "CaptureWriter", state: State, run: str = "") -> None:
     """Record what an optimizer remembers: role ``state``, a record a parameter and slot."""
-    for name, kept in state.items():
-        for slot, value in kept.items():
+    for name, slots in state.items():
+        for slot, value in slots.items():
             writer.add(name, typed(value), role="state", leaf=slot, run=run)
 
 

@@ -29,6 +29,9 @@ AT = 2
 #: how far resumed updates may be from uninterrupted ones, relative: some kernels keep states in float32
 SAME = 1e-5
 
+#: attributes that are named as forgotten, at most
+NAMED = 8
+
 SIDES = ("reference", "candidate")
 
 
@@ -64,6 +67,9 @@ def judge(context: Context, result: StageResult, experiment: Experiment, *, acro
                 pair.judged = False  # a port of a program that cannot resume need not
             elif pair.verdict == DIVERGED:
                 pair.notes.append("saved after two updates and loaded into a new optimizer, the candidate goes on otherwise")
+                left_out = Resuming.answer(capture).forgotten
+                if left_out:
+                    pair.notes.append(f"its state_dict() does not bring back {', '.join(left_out[:NAMED])}")
     if across and captures[0] is not None and captures[1] is not None:
         _across(context, result, experiment, (captures[0], captures[1]))
 

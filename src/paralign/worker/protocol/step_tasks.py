@@ -198,11 +198,13 @@ class Stepping(InRuns[Ran], task="stepping"):
 class Resumed(Ran):
     """``unmapped``: why the optimizer's state cannot be mapped, ''.
 
-    ``unsaved``: whether it has no ``state_dict`` to save it by.
+    ``unsaved``: whether it has no ``state_dict`` to save it by. ``forgotten``: attributes of an optimizer of the user's own that were not
+    what they had been when it was saved, once its state was loaded.
     """
 
     unmapped: str = ""
     unsaved: bool = False
+    forgotten: List[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
