@@ -8,7 +8,7 @@ import numpy as np
 
 from paralign.worker.kept_state import forgotten, kept
 
-SESSION = SimpleNamespace(adapter=SimpleNamespace(is_tensor=lambda value: False))
+SESSION = SimpleNamespace(adapter=SimpleNamespace(is_tensor=lambda _: False))
 
 
 class Own:
