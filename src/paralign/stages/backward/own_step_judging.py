@@ -13,6 +13,7 @@ import numpy as np
 
 from paralign.context import spent
 from paralign.errors import WorkerFailed
+from paralign.locate.provenance.tracing_back import RULE
 from paralign.model import (
     DIVERGED,
     NOT_TESTED,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.context import Context
     from paralign.dtypes import Typed
-    from paralign.model import Pair
+    from paralign.model import Divergence, Pair
     from paralign.stages.common.judging import Method
 
 #: native steps of a side may be this much less exact than the other's: those in lower precision are a thousand times
@@ -378,6 +379,13 @@ def _joined(result: StageResult, part: StageResult, steps: Steps) -> StageResult
         result.seconds[side] = result.seconds.get(side, 0.0) + seconds
     result.verdict = part.verdict if alone else overall([result.verdict, part.verdict])
     result.method = result.method or "train_step, as it is"
-    if result.divergence is None and result.verdict == DIVERGED:
+    is_traced = part.divergence is not None and part.divergence.rule == RULE
+    if result.verdict == DIVERGED and (result.divergence is None or (is_traced and _names_a_layer_alone(result.divergence))):
         result.divergence = part.divergence
     return result
+
+
+def _names_a_layer_alone(found: Divergence) -> bool:
+    """Whether all that is known of a wrong buffer is where its layer is constructed."""
+    record = None if found.pair is None else found.pair.reference
+    return record is not None and record.role == "buffer" and not (found.confirmed or found.rule or found.notes)
