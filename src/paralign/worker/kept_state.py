@@ -1,4 +1,4 @@
-"""What an optimizer of the user's own keeps in its attributes, as numbers that can be compared."""
+"""What an optimizer of the user's own keeps in its attributes, to be compared."""
 
 from __future__ import annotations
 

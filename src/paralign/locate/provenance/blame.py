@@ -37,13 +37,15 @@ _FAITHFUL = frozenset({"operation", "call"})
 class Blamed:
     """An expression at fault, what led from it to the wrong value, and the reference's.
 
-    ``placed``: it is right by itself, and not what the reference takes there.
+    ``placed``: it is right by itself, and not what the reference takes there. ``due``: what made the reference's value in place of the
+    wrong one that the search began with, where that is known.
     """
 
     expression: Expression
     chain: list[Expression] = field(default_factory=list)
     reference: Expression | None = None
     placed: bool = False
+    due: Expression | None = None
 
     @property
     def is_table(self) -> bool:

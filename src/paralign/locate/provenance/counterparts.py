@@ -221,7 +221,7 @@ def has_elements_of(one: Expression, other: Expression) -> bool:
 
 
 def _order(each: Expression) -> list[float] | None:
-    """The sums that tell the order of elements; None of what is neither an array nor a list of numbers."""
+    """The sums that tell the order of elements; None of what has none."""
     if each.mark[0] == "a":
         return list(each.mark[2])
     if each.mark[0] != "l" or each.numbers is None:

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.provenance.blame import Blamed, Search
 from paralign.locate.provenance.counterparts import is_equal
 from paralign.locate.provenance.tracing_back import name, recorded
@@ -72,6 +73,9 @@ def follow(context: Context, divergence: Divergence | None, values: dict[str, Ca
         name(divergence, found, said_of_order(found))
         return False
     name(divergence, found)
+    due = None if found is None else found.reference or found.due
+    if divergence is not None and divergence.reference is not None and due is not None and due.file:
+        divergence.reference.source, divergence.reference.code = due.source, code_at(due.source)
     return found is not None
 
 
@@ -127,8 +131,12 @@ def most_blamed(
     None where none computes of what is right alone.
     """
     expressions, own = sides.reference.expressions, sides.candidate.expressions
-    found = [Search(root, due, seen, expressions, sound=given, excused=excused, own=own).first() for root, due in wrong]
-    sound = [each for each in found if each is not None and is_sound(each, seen, given)]
+    sound: list[Blamed] = []
+    for root, due in wrong:
+        found = Search(root, due, seen, expressions, sound=given, excused=excused, own=own).first()
+        if found is not None and is_sound(found, seen, given):
+            found.due = due
+            sound.append(found)
     votes = Counter(each.source for each in sound)
     return min(sound, key=lambda each: (-votes[each.source], each.expression.number), default=None)
 

@@ -71,7 +71,7 @@ def _is_right_now(before: Judgement, after: Judgement, old: Value, new: Value) -
 
 
 def _has_fallen(before: Judgement, after: Judgement, old: Value, new: Value) -> bool:
-    """Whether the error of a result has fallen; what resembles nothing has none that could fall."""
+    """Whether a result's error has fallen; what resembles nothing has none."""
     error = min(before.error[old], ALIKE)
     return error > after.scale.equal / 10 and error > FALL * after.error[new]
 

@@ -274,7 +274,7 @@ class CallHooks(ValueHooks):
         self._mutate(call.frame, call.site, [(key or "value", number) for key, _, number in call.arguments], owner)
 
     def _fill(self, call: Call, name: str) -> None:
-        """A function of a library changed an argument: ``np.add.at(sums, places, values)``, ``out=``."""
+        """A library's function changed an argument: ``np.add.at(sums, …)``, ``out=``."""
         filled = [argument for argument in call.arguments if argument[0] == "out"]
         if name in FILLING or (name == "at" and isinstance(attribute(call.function, "__self__"), np.ufunc)):
             filled += call.arguments[:1]
