@@ -86,11 +86,16 @@ def of_group(sides: Sides, group: Group) -> Found | None:
         found = wrong_itself(sides, Search(value, None, known, sides.reference.expressions).first())
         if found is not None:
             return Found(found)
-    told = f"this gives the group number {group.number + 1} of {group.count} its {key.scalar or group.words[0]}"
-    if is_number(value.scalar):
-        told += f", {value.scalar!r}"
     placed = value if _is_made_for(value, made) else key
-    return Found(Blamed(placed, [placed, value], placed=True), f"{told}: that of the reference's group is another")
+    return Found(Blamed(placed, [placed, value], placed=True), _said(group, str(key.scalar or group.words[0]), value))
+
+
+def _said(group: Group, setting: str, value: Expression) -> str:
+    """What an entry gives its group, in words."""
+    place = f"{group.number + 1} of {group.count}"
+    if is_number(value.scalar):
+        return f"this gives the group number {place} its {setting}, {value.scalar!r}: the reference's group has another"
+    return f"this gives the group number {place} its {setting}: the reference's group has another"
 
 
 def groups_of(graph: ValueGraph) -> list[Expression]:
