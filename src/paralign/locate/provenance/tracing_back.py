@@ -15,7 +15,17 @@ from paralign.locate.provenance.blame import Blamed, Search
 from paralign.locate.provenance.blame_in_words import said, value_of
 from paralign.locate.provenance.conditions import Conditions
 from paralign.locate.provenance.counterparts import TELLING
-from paralign.locate.provenance.value_graph import COMMON, READINGS, SETTING, Seen, SeenApart, ValueGraph, behind, of_numbers_alone
+from paralign.locate.provenance.seen_masks import SeenMasks
+from paralign.locate.provenance.value_graph import (
+    COMMON,
+    READINGS,
+    SETTING,
+    Seen,
+    SeenApart,
+    ValueGraph,
+    behind,
+    of_numbers_alone,
+)
 from paralign.locate.source import call_arguments
 from paralign.locate.source.call_arguments import is_number
 from paralign.model import LineProposal
@@ -306,7 +316,7 @@ def of_lines(sides: Sides, lines: Iterable[str]) -> Blamed | None:
         sides: what was recorded of construction and a pass.
         lines: of operations at fault, each ``file:line``.
     """
-    seen = Seen(of_numbers_alone(sides.reference.expressions))
+    seen = SeenMasks(of_numbers_alone(sides.reference.expressions))
     bare, wanted = set(of_numbers_alone(sides.candidate.expressions)), set(lines)
     found: dict[str, Blamed] = {}
     for each in sides.candidate.expressions:

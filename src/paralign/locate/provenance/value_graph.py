@@ -360,15 +360,27 @@ def behind(root: Expression) -> list[Expression]:
 _DRAWN = ("rand", "normal", "uniform", "param", "shuffle", "choice", "permut", "sample", "seed", "dropout", "load")
 
 
+#: attributes of tensors that none of their elements decides, and calls that ask the same
+_FACTS, _ASKING = frozenset({"shape", "ndim", "dtype", "device", "place"}), frozenset({"len", "size", "dim"})
+
+
 def of_numbers_alone(expressions: Iterable[Expression]) -> list[Expression]:
     """The expressions made of constants only, in the order of their graph."""
     given = list(expressions)
     found = dict.fromkeys(each for each in given if each.kind == SETTING)
     for each in given:
         was_read = any(inner.kind == SETTING for _, inner in each.inputs)
-        if was_read or (not _comes_from_outside(each) and all(inner in found for _, inner in each.inputs)):
+        if was_read or _is_fact(each) or (not _comes_from_outside(each) and all(inner in found for _, inner in each.inputs)):
             found[each] = None
     return list(found)
+
+
+def _is_fact(each: Expression) -> bool:
+    """Whether a tensor is asked how large it is or of which type: its elements say nothing of that."""
+    word = each.label.rpartition(".")[2]
+    if each.kind == "attribute":
+        return word in _FACTS
+    return each.kind == "call" and word in _ASKING and each.mark[0] in ("s", "l") and each.numbers is not None
 
 
 def _comes_from_outside(each: Expression) -> bool:
