@@ -1,4 +1,4 @@
-"""Masks that were seen: told by the places that they choose, as all of them hold zero and one."""
+"""Masks that were seen, told by the places that they choose."""
 
 from __future__ import annotations
 

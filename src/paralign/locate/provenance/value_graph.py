@@ -376,7 +376,7 @@ def of_numbers_alone(expressions: Iterable[Expression]) -> list[Expression]:
 
 
 def _is_fact(each: Expression) -> bool:
-    """Whether a tensor is asked how large it is or of which type: its elements say nothing of that."""
+    """Whether a tensor is asked how large it is or of which type."""
     word = each.label.rpartition(".")[2]
     if each.kind == "attribute":
         return word in _FACTS
