@@ -92,10 +92,10 @@ def of_group(sides: Sides, group: Group) -> Found | None:
 
 def _said(group: Group, setting: str, value: Expression) -> str:
     """What an entry gives its group, in words."""
-    place = f"{group.number + 1} of {group.count}"
+    number, count = group.number + 1, group.count
     if is_number(value.scalar):
-        return f"this gives the group number {place} its {setting}, {value.scalar!r}: the reference's group has another"
-    return f"this gives the group number {place} its {setting}: the reference's group has another"
+        return f"this gives the group number {number} of {count} its {setting}, {value.scalar!r}: the reference's group has another"
+    return f"this gives the group number {number} of {count} its {setting}: the reference's group has another"
 
 
 def groups_of(graph: ValueGraph) -> list[Expression]:
