@@ -255,3 +255,43 @@ def test_operators_are_timed_where_they_are_asked_for(tmp_path):
     told = [note for note in result.notes if "times of operators" in note]
     assert len(told) == 2
     assert all(re.search(r"1 of 2: (Sin \(wave\)|Softmax \(top\)) [\d.e-]+ ms \(\d+%\)", note) for note in told)
+
+
+def named_outputs(paddle, second=2.0):
+    """A model whose entries of one shape stand in another order than their names."""
+
+    class Net(paddle.nn.Layer):
+        def __init__(self):
+            super().__init__()
+            paddle.seed(0)
+            self.conv = paddle.nn.Conv2D(3, 4, 3)
+            self.second = second
+
+        def forward(self, x):
+            h = self.conv(x)
+            return {"z": h, "b": {"y": h * self.second, "a": h.mean([2, 3])}, "a": h.tanh()}
+
+    net = Net()
+    net.eval()
+    return net
+
+
+@pytest.mark.filterwarnings("ignore:Found 'dict' in given outputs")
+def test_entries_of_a_dict_come_sorted_by_name_from_paddles_programs(paddle):
+    spec = [paddle.static.InputSpec([None, 3, 8, 8], "float32")]
+    model = named_outputs(paddle)
+    result = exported("paddle", model, lambda net, path: paddle.jit.save(net, path, input_spec=spec))
+    assert result.verdict == ALIGNED, (result.notes, [(p.key, p.error) for p in result.pairs])
+    assert {"reference's export.z", "reference's export.b.y", "reference's export.b.a", "reference's export.a"} <= set(
+        keys(result, ALIGNED)
+    )
+    assert any("its outputs come in the order of their names: a, b.a, b.y, z" in note for note in result.notes)
+
+
+@pytest.mark.filterwarnings("ignore:Found 'dict' in given outputs")
+def test_a_wrong_entry_of_a_dict_is_the_one_that_is_named(paddle):
+    spec = [paddle.static.InputSpec([None, 3, 8, 8], "float32")]
+    model, other = named_outputs(paddle), named_outputs(paddle, second=2.5)
+    result = exported("paddle", model, lambda _, path: paddle.jit.save(other, path, input_spec=spec))
+    assert result.verdict == DIVERGED
+    assert [key for key in keys(result, DIVERGED) if "batch" not in key] == ["reference's export.b.y"]

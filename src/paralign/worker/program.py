@@ -18,6 +18,7 @@ from paralign.errors import ParalignError, UsageError, message_of
 from paralign.worker.data import add_leaves
 from paralign.worker.forward import nudge
 from paralign.worker.frames import told
+from paralign.worker.output_order import in_order
 from paralign.worker.protocol import Infer, Inferred, OperatorTimes, PartFailed
 from paralign.worker.session import NATIVE, Session
 from paralign.worker.training import mapped
@@ -157,14 +158,16 @@ def _export(session: Session, writer: CaptureWriter, inputs: Capture, timed: Opt
         path = os.path.join(folder, "model")
         written = session.function("export")(session.model, path) or path
         session.adapter.train(session.model, "eval")
-        add_leaves(session, writer, "eager", session.call(arguments), role="output")
-        known = adapter.is_tensor
+        eager, known = session.call(arguments), adapter.is_tensor
+        add_leaves(session, writer, "eager", eager, role="output")
         arrays = [adapter.to_array(leaf).array for _, leaf in leaves(arguments, known) if known(leaf)]
-        add_leaves(session, writer, "exported", adapter.run_exported(str(written), arrays), role="output")
+        exported, order = in_order(session, eager, adapter.run_exported(str(written), arrays))
+        add_leaves(session, writer, "exported", exported, role="output")
         if timed is not None:
             timed.operators = _operator_times(adapter, str(written), arrays)
         fixed = _other_batches(session, writer, inputs, str(written))
-    return "compared" + (f"; it takes no other batch size than that of the inputs ({fixed})" if fixed else "")
+    told = f"compared; its outputs come in the order of their names: {', '.join(order)}" if order else "compared"
+    return told + (f"; it takes no other batch size than that of the inputs ({fixed})" if fixed else "")
 
 
 def _operator_times(adapter: Any, path: str, arrays: List[Any]) -> OperatorTimes:
@@ -200,7 +203,7 @@ def _other_batches(session: Session, writer: CaptureWriter, inputs: Capture, pat
             continue
         taken += 1
         add_leaves(session, writer, "eager", eager, role="output", run=f"batch-{size}")
-        add_leaves(session, writer, "exported", exported, role="output", run=f"batch-{size}")
+        add_leaves(session, writer, "exported", in_order(session, eager, exported)[0], role="output", run=f"batch-{size}")
     return "" if taken else why
 
 
