@@ -20,7 +20,9 @@ Leaf = Tuple[str, Any]
 
 
 def in_order(session: "Session", eager: Any, exported: Any) -> Tuple[Any, List[str]]:
-    """A program's outputs as the model orders them, and the names in the program's order where that is another.
+    """A program's outputs as the model orders them, and the names in its own order.
+
+    No names where that is the same.
 
     Args:
         session: of the side.
