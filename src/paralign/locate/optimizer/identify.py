@@ -30,6 +30,9 @@ Edit = "Callable[[Terms], Terms]"
 #: terms that only together make sense
 BUNDLES = (("clip", "threshold", "slack", "late"), ("decay", "style"))
 
+#: terms with a number for each step, and how far such numbers may be apart, relative, where a kernel computes in float32
+STEPWISE, SAME = ("rates", "whole"), 2e-6
+
 #: how many changes of terms are put together at most to explain a side
 DEPTH = 3
 
@@ -338,7 +341,7 @@ def causes(reference: Recipe, candidate: Recipe, traces: Traces, limits: Mapping
         return families[:1]
     for difference in sorted(others, key=_weight):
         tried = _put(recipe, difference, difference.reference)
-        if not _wrong(tried, traces, "candidate", limits):
+        if _is_of_storing(difference) or not _wrong(tried, traces, "candidate", limits):
             recipe = tried
         else:
             kept.append(difference)
@@ -349,6 +352,16 @@ def causes(reference: Recipe, candidate: Recipe, traces: Traces, limits: Mapping
         difference.before = max(without[n] for n in names)
         difference.after = max(after[n] for n in names)
     return sorted(kept, key=lambda d: -d.before)
+
+
+def _is_of_storing(difference: Difference) -> bool:
+    """Whether rates, or sizes of steps, differ by no more than float32 makes of them."""
+    if difference.terms[0] not in STEPWISE:
+        return False
+    sizes = [values[0] for values in (difference.reference, difference.candidate)]
+    longest = max(map(len, sizes))
+    first, second = (each or (1.0,) * longest for each in sizes)  # none: each step as the rule has it
+    return len(first) == len(second) and bool(np.allclose(first, second, rtol=SAME, atol=0.0))
 
 
 def _measure(difference: Difference, reference: Recipe, candidate: Recipe, traces: Traces) -> None:
