@@ -75,8 +75,8 @@ class Edges:
 
     def dead(self, user: Operation, value: Value) -> Value | None:
         """The reference's value, where no gradient goes back from what an operation takes."""
-        taken = self.taken(user, value)
-        if not taken or self.live(user, value):
+        taken, hooked = self.taken(user, value), self.judgement.reference.hooked
+        if not taken or any(v.record.id in hooked for v in taken):
             return None
         return taken[0]
 

@@ -115,10 +115,10 @@ class Judgement:
 
     def _is_wrong(self, value: Value, partner: Value | None, before: float) -> bool:
         """Whether a result is further from the reference's than its inputs' error explains."""
-        limit = self.scale.equal
-        if partner is not None:
-            limit = max(limit, self.allowed(partner, before))
-        return self.error[value] > limit and not _is_trivial(value)
+        far = self.error[value]
+        if not far > self.scale.equal or _is_trivial(value):
+            return False
+        return partner is None or far > self.allowed(partner, before)
 
     def _blur(self, value: Value, partner: Value, maker: Operation, before: float) -> None:
         """Keep how far a right value is off by coordinates that were computed in float32."""
@@ -375,16 +375,22 @@ class Judgement:
         """Whether two operations take the same values, as far as values tell."""
         due = set(filter(is_telling, twin.inputs))
         taken = list(filter(is_telling, operation.inputs))
-        return self._are_known(due, self.partners_of(taken)) and all(self._is_among(v, due) for v in taken)
+        if not self._are_known(due, self.partners_of(taken)):
+            return False
+        held = digests_of(due)
+        return all(self._is_among(v, due, held) for v in taken)
 
     def _are_known(self, due: set[Value], known: set[Value]) -> bool:
         """Whether each of some values of the reference is one of others, or holds the same."""
         return digests_of(due - known) <= digests_of(known)
 
-    def _is_among(self, value: Value, due: set[Value]) -> bool:
-        """Whether a value of the candidate is one of some of the reference, or holds the same."""
+    def _is_among(self, value: Value, due: set[Value], held: set[str | None]) -> bool:
+        """Whether a value of the candidate is one of some of the reference, or holds the same.
+
+        ``held`` are the digests of these.
+        """
         partners = self.partners(value)
-        return not due.isdisjoint(partners) or not digests_of(due).isdisjoint(digests_of(partners))
+        return not due.isdisjoint(partners) or not held.isdisjoint(digests_of(partners))
 
 
 def _true(digest: str) -> tuple[int, int]:

@@ -221,7 +221,7 @@ def _is_small(number: Any, limit: float) -> bool:
     """Whether a constant is a number other than zero that does not exceed a limit."""
     if not is_number(number) or not math.isfinite(limit):
         return False
-    return 0 < abs(float(number)) <= limit
+    return bool(0 < abs(number) <= limit)
 
 
 def _is_answered(small: _Small, side: _Side) -> bool:
