@@ -115,7 +115,7 @@ def _first_wrong(judgement: Judgement) -> tuple[Value, Value] | None:
         return None
     wrong = {before_any_moves(own): due for due, own in outputs}  # a term is handed out detached
     first = min(wrong, key=lambda own: own.order)
-    after = reached([first], lambda v: [made for user in v.users for made in user.outputs])
+    after = set(reached([first], lambda v: [made for user in v.users for made in user.outputs]))
     return (first, wrong[first]) if all(own in after for own in wrong) else None
 
 
