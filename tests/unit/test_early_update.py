@@ -11,16 +11,22 @@ __all__ = ["record"]
 
 #: an optimizer and a library's clipping stand in for the frameworks'
 COMMON = """
-    import json
+    import copy
     import types
     def run():
         optimizer, library = types.SimpleNamespace(step=int), types.SimpleNamespace(clip_grad_norm_=max)
-        held = json.loads('{"grad": [3.0, 4.0]}', object_hook=lambda told: types.SimpleNamespace(**told))
+        gradient = types.SimpleNamespace(mul_=float, zero_=float, sum=float)
+        held = copy.copy(types.SimpleNamespace(grad=gradient))
+        loss = types.SimpleNamespace(backward=int, requires_grad_=int)
+        loss.requires_grad_()
 """
 BEFORE = COMMON + "        norm = library.clip_grad_norm_(3.0, 1.0)\n        optimizer.step()\n        return norm\n"
 AFTER = COMMON + "        optimizer.step()  # HERE\n        norm = library.clip_grad_norm_(3.0, 1.0)\n        return norm\n"
 WITHOUT = COMMON + "        optimizer.step()\n        return 0\n"
-BY_HAND = COMMON + "        optimizer.step()  # HERE\n        norm = sum(g * g for g in held.grad)\n        return norm\n"
+BY_HAND = COMMON + "        optimizer.step()  # HERE\n        norm = held.grad.mul_(0.5)\n        return norm\n"
+READING = COMMON + "        optimizer.step()\n        return held.grad.sum()\n"
+CLEARING = COMMON + "        optimizer.step()\n        held.grad.zero_()\n        return 0\n"
+CLEARED = COMMON + "        held.grad.zero_()\n        loss.backward()\n        optimizer.step()\n        return 0\n"
 
 
 def steps(record, *programs):
@@ -37,7 +43,17 @@ def test_gradients_that_are_changed_after_the_update(record, candidate):
 
 
 @pytest.mark.parametrize(
-    ("candidate", "reference"), [(BEFORE, BEFORE), (AFTER, AFTER), (WITHOUT, BEFORE), (AFTER, WITHOUT), (BEFORE, AFTER)]
+    ("candidate", "reference"),
+    [
+        (BEFORE, BEFORE),
+        (AFTER, AFTER),
+        (WITHOUT, BEFORE),
+        (AFTER, WITHOUT),
+        (BEFORE, AFTER),
+        (READING, BEFORE),
+        (CLEARING, BEFORE),
+        (CLEARING, CLEARED),
+    ],
 )
 def test_other_orders_are_left_to_others(record, candidate, reference):
     assert early_update(*steps(record, candidate, reference)) is None

@@ -107,6 +107,7 @@ def test_it_says_which_group(record):
     assert found is not None
     assert "group number 2 of 3" in found.note
     assert "weight_decay, 0.02" in found.note
+    assert "its weight_decay, 0.02" in named(record, WRONG["dict()"]).note
 
 
 def test_groups_that_are_put_together_otherwise_name_nothing(record):
@@ -118,3 +119,7 @@ def test_an_entry_that_the_reference_lacks_too_names_nothing(record):
     both = WRONG["no entry"]
     sides = tracing_back.Sides(record(both, _built), record(both, _built))
     assert of_group(sides, Group(1, {1}, 3, WORDS)) is None
+
+
+def test_a_number_beyond_the_groups_names_nothing(record):
+    assert named(record, WRONG["dict()"], group=3) is None

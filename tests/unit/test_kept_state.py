@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from paralign.errors import UnsupportedTensor
 from paralign.worker.kept_state import forgotten, kept
 
 SESSION = SimpleNamespace(adapter=SimpleNamespace(is_tensor=lambda _: False))
@@ -48,3 +49,18 @@ def test_lists_that_hold_themselves_end():
     own.history = [own.history]
     own.history.append(own.history)
     assert "history" in kept(SESSION, own)
+
+
+def test_what_the_frameworks_keep_and_what_is_no_number_is_not_told():
+    own, other = Own(mean=float("nan")), Own(mean=float("nan"))
+    own._opt_called, own._accumulators, own.scale = True, {"moment": {}}, float("nan")
+    other.scale = float("nan")
+    assert forgotten(kept(SESSION, own), kept(SESSION, other)) == []
+
+
+def test_a_tensor_without_values_counts_by_its_class():
+    def refuse(_):
+        raise UnsupportedTensor("sparse")
+
+    session = SimpleNamespace(adapter=SimpleNamespace(is_tensor=lambda value: isinstance(value, Own), to_array=refuse))
+    assert kept(session, Own())["around"] == "Own"

@@ -27,7 +27,7 @@ def feeds(value, *made):
     value.users.append(SimpleNamespace(outputs=list(made)))
 
 
-@pytest.mark.parametrize("order", permutations(range(3)))
+@pytest.mark.parametrize("order", list(permutations(range(3))))
 def test_terms_that_hang_on_the_first_are_explained_by_it(order):
     term, part, loss = values(1, 2, 3)
     feeds(term, part, loss)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Iterator, List, Optional, Sequence, Set
 
 from paralign.worker.optimizers import steps
+from paralign.worker.provenance.value_marks import attribute
 from paralign.worker.several import members_of
 
 #: schedules within each other that are looked at, at most
@@ -33,7 +34,7 @@ def ruling(schedule: Any, rates: Sequence[float]) -> Optional[Any]:
 
 def last_rates(schedule: Any) -> List[float]:
     """What a schedule has computed last; nothing where it does not tell."""
-    told = getattr(schedule, "last_lr", getattr(schedule, "_last_lr", None))
+    told = attribute(schedule, "last_lr", attribute(schedule, "_last_lr"))
     listed = told if isinstance(told, (list, tuple)) else [told]
     return [float(rate) for rate in listed if isinstance(rate, (int, float))]
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import zlib
-from typing import TYPE_CHECKING, Any, Dict, List
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 import numpy as np
 
+from paralign.errors import UnsupportedTensor
 from paralign.worker.optimizers import is_own
 from paralign.worker.several import members_of
 
 if TYPE_CHECKING:
     from paralign.worker.session import Session
+
+#: attributes that the frameworks keep on any optimizer: counters of calls, and slots that the first step makes
+_FRAMEWORKS = frozenset({"_opt_called", "_step_count", "_accumulators", "_accumulators_holder", "_already_create_accumulator"})
 
 #: containers within each other that are looked at, and entries of one
 _DEEP, _ENTRIES = 4, 100_000
@@ -25,8 +30,8 @@ def kept(session: "Session", optimizer: Any) -> Dict[str, Any]:
     found: Dict[str, Any] = {}
     for member in members_of(optimizer):
         if is_own(member):
-            for name, value in vars(member).items() if hasattr(member, "__dict__") else ():
-                found[name] = _told(session, value, _DEEP)
+            held = vars(member) if hasattr(member, "__dict__") else {}
+            found.update({name: _told(session, value, _DEEP) for name, value in held.items() if name not in _FRAMEWORKS})
     return found
 
 
@@ -36,17 +41,34 @@ def forgotten(before: Dict[str, Any], after: Dict[str, Any]) -> List[str]:
 
 
 def _told(session: "Session", value: Any, deep: int) -> Any:
+    if isinstance(value, float) and math.isnan(value):
+        return "nan"
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    if session.adapter.is_tensor(value):
-        return _checksum(session.adapter.to_array(value).array)
+    parts = _parts(value) if deep else None
+    if parts is not None:
+        return [_told(session, each, deep - 1) for each in parts[:_ENTRIES]]
+    array = _array(session, value)
+    return type(value).__qualname__ if array is None else _checksum(array)
+
+
+def _parts(value: Any) -> Optional[List[Any]]:
+    """What a container holds, None for all else; keys may be numbers of objects, which differ."""
+    if isinstance(value, dict):
+        return list(value.values())
+    return list(value) if isinstance(value, (list, tuple)) else None
+
+
+def _array(session: "Session", value: Any) -> "Optional[np.ndarray[Any, Any]]":
+    """The elements of a tensor or array; None of one that has none, or of another object."""
     if isinstance(value, (np.ndarray, np.generic)):
-        return _checksum(np.asarray(value))
-    if deep and isinstance(value, (list, tuple)):
-        return [_told(session, each, deep - 1) for each in value[:_ENTRIES]]
-    if deep and isinstance(value, dict):  # keys may be numbers of objects, which differ
-        return [_told(session, each, deep - 1) for each in list(value.values())[:_ENTRIES]]
-    return type(value).__qualname__
+        return np.asarray(value)
+    if not session.adapter.is_tensor(value):
+        return None
+    try:
+        return session.adapter.to_array(value).array
+    except UnsupportedTensor:  # sparse, without values, of a type that numpy lacks
+        return None
 
 
 def _checksum(array: "np.ndarray[Any, Any]") -> Any:

@@ -30,7 +30,7 @@ def in_order(session: "Session", eager: Any, exported: Any) -> Tuple[Any, List[s
         exported: what the program gives; with names of its own it stays as it is.
     """
     own, given = (list(leaves(value, session.adapter.is_tensor)) for value in (eager, exported))
-    if len(own) != len(given) or len(own) == 1 or not all(path.isdigit() for path, _ in given):
+    if len(own) != len(given) or len(own) == 1 or not all(path.isdecimal() for path, _ in given):
         return exported, []
     ordered = sorted(range(len(own)), key=lambda place: _words(own[place][0]))
     sorted_by_name: List[Leaf] = [given[ordered.index(place)] for place in range(len(own))]
@@ -41,7 +41,7 @@ def in_order(session: "Session", eager: Any, exported: Any) -> Tuple[Any, List[s
 
 def _words(path: str) -> List[Tuple[int, str]]:
     """What paths are sorted by: places in lists as numbers."""
-    return [(int(word), "") if word.isdigit() else (0, word) for word in path.split(".")]
+    return [(int(word), "") if word.isdecimal() else (0, word) for word in path.split(".")]
 
 
 def _distance(session: "Session", own: Sequence[Leaf], given: Sequence[Leaf]) -> float:
@@ -54,5 +54,7 @@ def _distance(session: "Session", own: Sequence[Leaf], given: Sequence[Leaf]) ->
         first, second = (widen(value).astype(np.float64) for value in (mine, theirs))
         if first.shape != second.shape:
             return float("inf")
-        total += float(np.sum(np.abs(first - second)))
+        with np.errstate(all="ignore"):
+            far = np.where((first == second) | (np.isnan(first) & np.isnan(second)), 0.0, np.abs(first - second))
+        total += float(np.sum(np.where(np.isnan(far), np.inf, far)))
     return total

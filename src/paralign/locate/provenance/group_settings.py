@@ -69,7 +69,7 @@ def of_group(sides: Sides, group: Group) -> Found | None:
     makes the group. None where the groups are put together otherwise.
     """
     written = groups_of(sides.candidate)
-    if len(written) != group.count:
+    if len(written) != group.count or group.number >= group.count:
         return None
     made = written[group.number]
     entry = _entry(made, group.words)
@@ -78,7 +78,7 @@ def of_group(sides: Sides, group: Group) -> Found | None:
     key, value = entry
     decided = _decided(value, [_entry(each, group.words) for place, each in enumerate(written) if place not in group.wrong])
     if decided is not None:
-        return Found(decided, f"this decides which groups have the {key.scalar or group.words[0]} {value.scalar!r}")
+        return Found(decided, f"this decides which groups have the {_word(key, group)} {value.scalar!r}")
     if not value.file or value.numbers is None:
         return None
     known = Seen([*sides.reference.building(), *_settings_behind(sides.reference.building())])
@@ -87,7 +87,7 @@ def of_group(sides: Sides, group: Group) -> Found | None:
         if found is not None:
             return Found(found)
     placed = value if _is_made_for(value, made) else key
-    return Found(Blamed(placed, [placed, value], placed=True), _said(group, str(key.scalar or group.words[0]), value))
+    return Found(Blamed(placed, [placed, value], placed=True), _said(group, _word(key, group), value))
 
 
 def _said(group: Group, setting: str, value: Expression) -> str:
@@ -96,6 +96,11 @@ def _said(group: Group, setting: str, value: Expression) -> str:
     if is_number(value.scalar):
         return f"this gives the group number {number} of {count} its {setting}, {value.scalar!r}: the reference's group has another"
     return f"this gives the group number {number} of {count} its {setting}: the reference's group has another"
+
+
+def _word(key: Expression, group: Group) -> str:
+    """What an entry's setting is called; of ``dict(lr=x)``, which has no text for a key, the usual name."""
+    return key.scalar if isinstance(key.scalar, str) else group.words[0]
 
 
 def groups_of(graph: ValueGraph) -> list[Expression]:
@@ -164,5 +169,5 @@ def _lacking(sides: Sides, made: Expression, group: Group) -> Found | None:
     if not missing:
         return None
     key = missing[0]
-    told = f"this group has no {key.scalar or group.words[0]} of its own, one of the reference's groups has ({key.source})"
+    told = f"this group has no {_word(key, group)} of its own, one of the reference's groups has ({key.source})"
     return Found(Blamed(made, [made], key), told)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.provenance.blame import Blamed, Search
-from paralign.locate.provenance.counterparts import is_equal
+from paralign.locate.provenance.counterparts import is_equal, origin
 from paralign.locate.provenance.tracing_back import name, recorded
 from paralign.locate.provenance.value_graph import COMMON, SeenApart
 from paralign.locate.source.call_arguments import is_number
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 #: the part of a program that is recorded
 PART = "train_step"
+
+
+#: methods of tensors that clear what they hold, and one that changes no element
+_CLEARING = frozenset({"zero_", "fill_", "requires_grad_"})
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,7 @@ def first_wrong(sides: Sides, names: Sequence[tuple[str, str]], steps: int, retu
         returned: the wrong parts of the steps' results.
     """
     seen = SeenApart(sides.reference.expressions)
-    lacking = _loss_without_a_step(sides, seen) or early_update(*(_of_first_step(graph) for graph in (sides.candidate, sides.reference)))
+    lacking = _loss_without_a_step(sides, seen)
     if lacking is not None:
         return lacking
     given = [e for e in sides.candidate.expressions if e.kind == "attribute" and e.label == "grad"]  # of equal losses
@@ -104,8 +108,14 @@ def first_wrong(sides: Sides, names: Sequence[tuple[str, str]], steps: int, retu
         wrong = [pair for pair in ends if seen.has(pair[0]) is False]
         if wrong:
             found = most_blamed(sides, seen, wrong, given, _right_losses(sides))
-            return found or strange_number(sides, seen) or other_argument(sides)
-    return strange_number(sides, seen) or other_argument(sides)
+            return found or _beside_values(sides, seen)
+    return _beside_values(sides, seen)
+
+
+def _beside_values(sides: Sides, seen: Seen) -> Blamed | None:
+    """What is wrong of a step although no value leads to it: an order of calls, a number, an argument."""
+    early = early_update(*(_of_first_step(graph) for graph in (sides.candidate, sides.reference)))
+    return early or strange_number(sides, seen) or other_argument(sides)
 
 
 def _right_losses(sides: Sides) -> list[Expression]:
@@ -153,31 +163,41 @@ def _of_first_step(graph: ValueGraph) -> list[Expression]:
 def early_update(own: Sequence[Expression], due: Sequence[Expression]) -> EarlyUpdate | None:
     """The update of a step that comes too early.
 
-    Gradients are looked at only after it, and the reference changes them only before its own.
+    Gradients are changed only after it, and the reference changes them only before its own.
 
     Args:
         own: what the candidate did in a step.
         due: what the reference did.
     """
-    updates = [next((e for e in step if e.kind == "call" and is_step(e) and e.file), None) for step in (own, due)]
-    if updates[0] is None or updates[1] is None:
-        return None
-    before, after = [], []
-    for update, step in zip(updates, (own, due), strict=True):
-        looking = [e for e in step if _looks_at_gradients(e)]
-        before.append([e for e in looking if update is not None and e.number < update.number])
-        after.append([e for e in looking if update is not None and e.number > update.number])
+    updates, before, after = [], [], []
+    for step in (own, due):
+        update = next((e for e in step if e.kind == "call" and is_step(e) and e.file), None)
+        if update is None:
+            return None
+        updates.append(update)
+        begun = max((e.number for e in step if _is_backward(e) and e.number < update.number), default=-1)
+        changing = [e for e in step if e.number > begun and _changes_gradients(e)]
+        before.append([e for e in changing if e.number < update.number])
+        after.append([e for e in changing if e.number > update.number])
     if before[0] or not after[0] or not before[1] or after[1]:
         return None
     return EarlyUpdate(updates[0], [updates[0], after[0][0]], before[1][0])
 
 
-def _looks_at_gradients(each: Expression) -> bool:
-    """Whether gradients are read, or changed in place by a library's function."""
-    if each.kind == "attribute":
-        return each.label == "grad"
+def _is_backward(each: Expression) -> bool:
+    return each.kind == "call" and each.label.rpartition(".")[2] == "backward"
+
+
+def _changes_gradients(each: Expression) -> bool:
+    """Whether a call changes gradients in place; to clear them is no change."""
     word = each.label.rpartition(".")[2]
-    return each.kind == "call" and bool(each.file) and word.endswith("_") and "grad" in word
+    if each.kind != "call" or not each.file or word in _CLEARING:
+        return False
+    if word.startswith("clip_grad"):
+        return word.endswith("_")
+    return (word.endswith("_") or word == "set_value") and any(
+        role == "self" and origin(inner).label == "grad" for role, inner in each.inputs
+    )
 
 
 def _loss_without_a_step(sides: Sides, seen: Seen) -> Blamed | None:

@@ -37,7 +37,7 @@ class SeenMasks(Seen):
         """Whether a value was seen; None for what cannot be told."""
         if not is_mask(each) or each.size not in self._orders:
             return super().has(each)
-        return any(np.allclose(order, each.mark[2], rtol=1e-4, atol=1e-5) for order in self._orders[each.size])
+        return bool(np.any(np.all(np.isclose(self._orders[each.size], each.mark[2], rtol=1e-4, atol=1e-5), axis=1)))
 
 
 def is_mask(each: Expression) -> bool:
