@@ -99,7 +99,7 @@ def _said(group: Group, setting: str, value: Expression) -> str:
 
 
 def _word(key: Expression, group: Group) -> str:
-    """What an entry's setting is called; of ``dict(lr=x)``, which has no text for a key, the usual name."""
+    """What an entry's setting is called; the usual name without a text for a key."""
     return key.scalar if isinstance(key.scalar, str) else group.words[0]
 
 

@@ -113,7 +113,7 @@ def first_wrong(sides: Sides, names: Sequence[tuple[str, str]], steps: int, retu
 
 
 def _beside_values(sides: Sides, seen: Seen) -> Blamed | None:
-    """What is wrong of a step although no value leads to it: an order of calls, a number, an argument."""
+    """What is wrong of a step although no value leads to it."""
     early = early_update(*(_of_first_step(graph) for graph in (sides.candidate, sides.reference)))
     return early or strange_number(sides, seen) or other_argument(sides)
 
