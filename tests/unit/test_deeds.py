@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from paralign.worker import deeds
+
 SRC = Path(__file__).parents[2] / "src"
 
 START = """\
@@ -147,3 +149,49 @@ def test_a_file_that_the_port_writes_is_told_and_one_that_it_removes_is_not(watc
     told = watched(code)[1]
     assert {deed for deed in told if deed.startswith("made ")} == {f"made {tmp_path / name}" for name in ("ask", "ask.tmp")}
     assert f"outside {tmp_path / 'answer'}" in told
+
+
+@pytest.mark.parametrize("name", ["NamedTemporaryFile", "TemporaryFile"])
+def test_a_temporary_file_opens_no_folder(watched, name):
+    failed, deeds, _ = watched(f"import tempfile\nwith tempfile.{name}() as file:\n    file.write(b'x')")
+    assert (failed, events(deeds)) == ("", set())
+
+
+def test_an_environment_in_the_ports_folder_is_not_the_ports_code(tmp_path):
+    watch = deeds.Watch(str(tmp_path), [], [str(tmp_path / "venv")], str)
+    assert watch.is_installed(str(tmp_path / "venv" / "x.pyc"))
+    watch.imports("import", ("x", str(tmp_path / "venv" / "x.so")))
+    assert watch.told() == []
+    watch.imports("import", ("x", str(tmp_path / "x.so")))
+    assert watch.told() == [f"compiled-code {tmp_path / 'x.so'}"]
+
+
+def test_compiled_code_elsewhere_counts_where_the_port_loads_it(tmp_path, monkeypatch):
+    watch = deeds.Watch(str(tmp_path / "port"), [], [], str)
+    cached = str(tmp_path / "cache" / "x.so")
+    for own, told in ((False, []), (True, [f"compiled-code {cached}"])):
+        monkeypatch.setattr(watch, "is_own", lambda *_, own=own: own)
+        watch.imports("import", ("x", cached))
+        assert watch.told() == told
+
+
+def test_sockets_without_a_connection_are_told(watched):
+    code = "import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\ns.bind(('127.0.0.1', 0))\ns.sendto(b'x', s.getsockname())"
+    told = watched(code)[1]
+    assert "socket.bind ('127.0.0.1', 0)" in told
+    assert "socket.sendto" in events(told)
+
+
+@pytest.mark.parametrize("way", ["open('answer', 'r+').read()", "import os\nos.rename('answer', 'port/answer')"])
+def test_a_foreign_file_is_not_made_by_opening_or_renaming_it(watched, tmp_path, way):
+    (tmp_path / "answer").write_text("x")
+    assert not [deed for deed in watched(way)[1] if deed.startswith("made ")]
+
+
+def test_a_file_that_is_added_to_is_read_too(watched, tmp_path):
+    (tmp_path / "answer").write_text("x")
+    assert f"outside {tmp_path / 'answer'}" in watched("file = open('answer', 'a+')")[1]
+
+
+def test_a_folder_of_installed_packages_that_exists_may_be_asked_for(watched):
+    assert watched("import os, sysconfig\nos.makedirs(sysconfig.get_paths()['purelib'], exist_ok=True)")[0] == ""

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from paralign.verification import mapped
-from paralign.verification.tampering import Deed, of_code
+from paralign.verification.tampering import OF_A_PORT, Deed, fingerprints, of_code, rewritten
+from paralign.worker.files import fingerprint
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux alone tells")
@@ -31,3 +32,16 @@ def test_frameworks_and_compiled_code_of_a_port_are_told(tmp_path):
     assert mapped.within([torch, own], tmp_path / "port") == {own}
     found = of_code({torch, jax, own}, tmp_path / "port", {"jax"})
     assert [(each.deed, each.what) for each in found] == [(Deed.IMPORTED, "torch"), (Deed.COMPILED, own)]
+
+
+def test_packages_named_result_and_behind_links_are_not_rewritten(tmp_path):
+    port, elsewhere = tmp_path / "port", tmp_path / "elsewhere"
+    for folder in (port / "result", elsewhere):
+        folder.mkdir(parents=True)
+        (folder / "a.py").write_text("x = 1")
+    (port / "linked").symlink_to(elsewhere, target_is_directory=True)
+    before = fingerprints([port], OF_A_PORT)
+    read = {str(port / name / "a.py"): fingerprint(str(elsewhere / "a.py")) for name in ("result", "linked")}
+    assert rewritten(before, read, before) == []
+    new = str(port / "new.py")
+    assert [each.what for each in rewritten(before, {new: "other"}, before)] == [new]

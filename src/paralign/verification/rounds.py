@@ -112,7 +112,7 @@ def verify(
     case = _case(port, specification)
     case.kinds, case.sizes = kinds(draws - 1), sizes
     guarded = [case.specification, case.package]
-    before, own = tampering.fingerprints(guarded), tampering.fingerprints([case.port])
+    before, own = tampering.fingerprints(guarded), tampering.fingerprints([case.port], tampering.OF_A_PORT)
     began = time.time()
     seen, beside = [], Outside()
     for number in range(rounds):
@@ -122,7 +122,7 @@ def verify(
         if seen[-1].tampering:
             break
     found = [t for one in seen for t in one.tampering] + tampering.changed(before, tampering.fingerprints(guarded))
-    after = tampering.fingerprints([case.port])
+    after = tampering.fingerprints([case.port], tampering.OF_A_PORT)
     found += [t for one in seen for t in tampering.rewritten(own, _below(case.port, one.files), after)]
     return _certificate(case, seen, list(dict.fromkeys(found)), before, sizes, beside)
 

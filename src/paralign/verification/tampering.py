@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 #: folders of a specification that no check reads
 _PASSED_OVER = frozenset({"__pycache__", ".git", "result"})
 
+#: folders of a port that no code is imported from
+OF_A_PORT = frozenset({"__pycache__", ".git"})
+
 
 class Deed(Enum):
     """What a port did."""
@@ -50,6 +53,9 @@ _EVENTS = {
     "os.forkpty": Deed.STARTED,
     "pty.spawn": Deed.STARTED,
     "socket.connect": Deed.CONNECTED,
+    "socket.bind": Deed.CONNECTED,
+    "socket.sendto": Deed.CONNECTED,
+    "socket.sendmsg": Deed.CONNECTED,
     "sys.settrace": Deed.WATCHED,
     "sys.setprofile": Deed.WATCHED,
     "gc.get_objects": Deed.WATCHED,
@@ -121,12 +127,12 @@ def _below(file: str, folders: list[str]) -> bool:
     return any(file == folder or file.startswith(folder + os.sep) for folder in folders)
 
 
-def fingerprints(folders: Iterable[Path]) -> dict[str, str]:
+def fingerprints(folders: Iterable[Path], passed_over: Container[str] = _PASSED_OVER) -> dict[str, str]:
     """Path -> fingerprint of every file below some folders."""
     found = {}
     for folder in folders:
         for place, inner, files in os.walk(folder):
-            inner[:] = sorted(name for name in inner if name not in _PASSED_OVER)
+            inner[:] = sorted(name for name in inner if name not in passed_over)
             for name in sorted(files):
                 path = str(Path(place, name))
                 if not name.endswith(".pyc"):
@@ -156,6 +162,8 @@ def rewritten(before: dict[str, str], read: dict[str, str], after: dict[str, str
     """
     found = []
     for path in sorted(read):
+        if path not in before and os.path.realpath(path) != path:  # by a link: the file itself is told too
+            continue
         missing = read[path] == ABSENT and path not in before
         if path.endswith(".py") and not missing and not before.get(path) == read[path] == after.get(path):
             found.append(Tampering(Deed.REWRITTEN, path))

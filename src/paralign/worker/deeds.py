@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 #: audit events that a model has no need of: other processes, connections, foreign code; imports tell of other frameworks
 PLAIN = frozenset(
     ("import", "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty", "pty.spawn", "socket.connect",
+     "socket.bind", "socket.sendto", "socket.sendmsg",
      "ctypes.dlopen", "sys.settrace", "sys.setprofile", "gc.get_objects", "gc.get_referrers")
 )  # fmt: skip
 
@@ -94,6 +95,7 @@ class Watch:
         self._ignored = tuple(os.path.realpath(folder) + os.sep for folder in ignored)
         self._free = (self._own, *self._ignored)
         self._installed = tuple(folder + os.sep for folder in installed if folder + os.sep not in _PASSING)
+        self._packages = tuple(folder for folder in self._installed if folder.startswith(self._own))
         self._note = note
         self._deeds: Set[str] = set()
         self._sealed = False
@@ -123,7 +125,8 @@ class Watch:
         if self._sealed and (threading.get_ident() != self._main or self.is_own()):
             raise PermissionError(f"the answer is given: nothing may be done before the next request ({event})")
         if event in PLAIN and self.is_own():
-            self.do(event, arguments[0] if arguments else "")
+            at = 1 if event.startswith("socket.") else 0  # the address, not the socket
+            self.do(event, arguments[at] if len(arguments) > at else "")
         act = _LISTENERS.get(event)
         if act is not None:
             act(self, event, arguments)
@@ -134,11 +137,15 @@ class Watch:
         while frame is not None and (frame.f_code.co_filename in _HANDING_ON or passed_over(frame.f_code.co_filename)):
             frame = frame.f_back
         place = "" if frame is None else frame.f_code.co_filename
-        return not place or place.startswith("<") or os.path.realpath(place).startswith(self._own)
+        return not place or place.startswith("<") or self._in_port(os.path.realpath(place))
 
     def is_installed(self, path: str) -> bool:
         """Whether a path lies where the interpreter and packages do, and not in the side's folder."""
-        return path.startswith(self._installed) and not path.startswith(self._free)
+        return path.startswith(self._packages) or (path.startswith(self._installed) and not path.startswith(self._free))
+
+    def _in_port(self, real: str) -> bool:
+        """Whether a path lies in the side's folder, and in no environment within it."""
+        return real.startswith(self._own) and not real.startswith(self._packages)
 
     # -- events -------------------------------------------------------------------------------------------------------------
 
@@ -149,7 +156,8 @@ class Watch:
             self.do(PAST, name)
         if name.partition(".")[0] in FRAMEWORKS:  # ``importlib.import_module`` itself makes no event, what it imports does
             self.do(LIBRARY, name.partition(".")[0])
-        if isinstance(file, str) and not self.is_installed(os.path.realpath(file)):
+        real = os.path.realpath(file) if isinstance(file, str) else ""
+        if real and (self._in_port(real) or (not self.is_installed(real) and self.is_own(_importing))):
             self.do(COMPILED, file)
 
     def makes_code(self, event: str, arguments: Tuple[Any, ...]) -> None:
@@ -170,8 +178,9 @@ class Watch:
         if event in _NAMING and paths:
             self._note(os.path.realpath(paths[0]))
         for path in paths:
-            self._change(path)
-        if event in _NAMING and len(paths) > 1:
+            if not (event == "os.mkdir" and os.path.isdir(path)):  # it fails, or is let pass, without a change
+                self._change(path)
+        if event in _NAMING and len(paths) > 1 and f"{MADE} {os.path.realpath(paths[0])}"[:_MOST] in self._deeds:
             self._make(paths[1])
 
     def opens(self, _: str, arguments: Tuple[Any, ...]) -> None:
@@ -181,9 +190,15 @@ class Watch:
         path = os.path.abspath(os.fsdecode(arguments[0]) or os.curdir)
         real = os.path.realpath(path)
         mode, flags = arguments[1], arguments[2]
-        if mode[:1] == "r" if isinstance(mode, str) else not (isinstance(flags, int) and flags & os.O_WRONLY):
+        if os.path.isdir(real) and _is_temporary(mode, flags):
+            return
+        if (
+            (mode[:1] == "r" or ("+" in mode and mode[:1] not in "wx"))
+            if isinstance(mode, str)
+            else not (isinstance(flags, int) and flags & os.O_WRONLY)
+        ):
             self._read(real)
-        if real.startswith(self._own) and real.endswith(_COMPILED_SOURCES):
+        if self._in_port(real) and real.endswith(_COMPILED_SOURCES):
             self.do(COMPILED, real)
         if _of_another_process(path) or _of_another_process(real):
             self.do(PROCESS, path)
@@ -191,7 +206,8 @@ class Watch:
             self.do(FOLDER, real)
         if (isinstance(flags, int) and flags & _WRITING) or (isinstance(mode, str) and set(mode) & set("wax+")):
             self._change(path)
-            self._make(path)
+            if _makes(real, mode, flags):
+                self._make(path)
 
     def _read(self, real: str) -> None:
         self._note(real)  # now: a link may be gone when the files are told
@@ -228,6 +244,26 @@ _LISTENERS: Dict[str, Callable[[Watch, str, Tuple[Any, ...]], None]] = {
     **dict.fromkeys(_CODE, Watch.makes_code),
     **dict.fromkeys(_CHANGES, Watch.changes),
 }
+
+
+def _is_temporary(mode: Any, flags: Any) -> bool:
+    """Whether an open call of a folder gives no way into it.
+
+    ``tempfile`` tells of its files so: they are written, and without a name.
+    """
+    temporary = getattr(os, "O_TMPFILE", 0)
+    if isinstance(mode, str):
+        return mode[:1] in ("w", "a", "x")
+    return bool(temporary and isinstance(flags, int) and flags & temporary == temporary)
+
+
+def _makes(real: str, mode: Any, flags: Any) -> bool:
+    """Whether an open call makes a file or empties it: all that is in it is written here then."""
+    if isinstance(mode, str) and mode[:1] in ("w", "x"):
+        return True
+    if not isinstance(flags, int):
+        return False
+    return bool(flags & os.O_TRUNC or (flags & os.O_CREAT and not os.path.exists(real)))
 
 
 def _importing(file: str) -> bool:
