@@ -75,6 +75,21 @@ def test_a_heap_and_a_shuffle_are_changed(record):
     assert any(label.endswith("shuffle") and sorted(order) == [1, 2, 3, 4] for label, order in changed)
 
 
+def test_methods_of_other_objects_change_no_argument(record):
+    graph = record(
+        """
+        import queue
+        import numpy as np
+        def run():
+            held, places, waiting = np.zeros(6), np.array([1, 3]), queue.Queue()
+            held.put(places, 5.0)
+            waiting.put(places)
+            return held
+        """
+    )
+    assert not [each.label for each in graph.expressions if each.kind == "change" and each.mark[1] == [2]]
+
+
 IDS = """
     import numpy as np
     def ids(text):

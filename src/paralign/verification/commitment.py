@@ -14,7 +14,7 @@ from paralign.errors import WorkerFailed
 from paralign.model import Manifest
 from paralign.run.process import Process
 from paralign.run.recorder import Recorder
-from paralign.verification.mapped import code_of
+from paralign.verification.code_in_memory import code_of
 from paralign.worker.protocol import Backward, Forward, Loss, Operations
 
 if TYPE_CHECKING:

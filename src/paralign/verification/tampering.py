@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paralign.errors import one_line
-from paralign.verification import mapped
+from paralign.verification import code_in_memory
 from paralign.worker import deeds
 from paralign.worker.files import ABSENT, fingerprint, system_folders
 
@@ -148,8 +148,8 @@ def changed(before: dict[str, str], after: dict[str, str]) -> list[Tampering]:
 
 def of_code(code: set[str], port: Path, allowed_frameworks: Container[str]) -> list[Tampering]:
     """What the compiled code tells that the port's processes had loaded."""
-    found = [Tampering(Deed.IMPORTED, name) for name in sorted(mapped.frameworks(code)) if name not in allowed_frameworks]
-    return found + [Tampering(Deed.COMPILED, file) for file in sorted(mapped.within(code, port))]
+    found = [Tampering(Deed.IMPORTED, name) for name in sorted(code_in_memory.frameworks(code)) if name not in allowed_frameworks]
+    return found + [Tampering(Deed.COMPILED, file) for file in sorted(code_in_memory.within(code, port))]
 
 
 def rewritten(before: dict[str, str], read: dict[str, str], after: dict[str, str]) -> list[Tampering]:

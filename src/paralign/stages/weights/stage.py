@@ -12,7 +12,7 @@ from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.provenance import tracing_back
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Divergence, Pair, Point, StageResult, Unjudged
 from paralign.stages.common.judging import Method, conclude
-from paralign.stages.weights import constructed, one_sided
+from paralign.stages.weights import constructed, lone_tensors
 from paralign.stages.weights.assignment import load, planned, proven
 from paralign.weights import is_computed
 from paralign.weights.placed_by_module import undecided
@@ -72,7 +72,7 @@ def run(context: Context) -> StageResult:
     result.pairs += built
     conclude(result, EXACT)
     if result.verdict == DIVERGED and not context.guessed:
-        result.findings += one_sided.findings(plan, context.framework("candidate"))
+        result.findings += lone_tensors.findings(plan, context.framework("candidate"))
     if result.verdict == DIVERGED and result.worst is not None:
         worst = result.worst
         result.divergence = Divergence(_point(worst.reference, states[0]), _point(worst.candidate, states[1]), worst)

@@ -31,6 +31,11 @@ FILLING = frozenset({"copyto", "put", "place", "putmask", "fill_diagonal", "put_
 Argument = Tuple[str, Any, Optional[int]]
 
 
+def _is_shuffling(owner: Any) -> bool:
+    """Whether a function belongs to nothing but a module, or to what draws: ``array.put`` fills the array itself."""
+    return owner is None or isinstance(owner, types.ModuleType) or type(owner).__module__.startswith(("random", "numpy.random"))
+
+
 class CallHooks(ValueHooks):
     """Receives calls and functions."""
 
@@ -276,7 +281,8 @@ class CallHooks(ValueHooks):
     def _fill(self, call: Call, name: str) -> None:
         """A library's function changed an argument: ``np.add.at(sums, …)``, ``out=``."""
         filled = [argument for argument in call.arguments if argument[0] == "out"]
-        if name in FILLING or (name == "at" and isinstance(attribute(call.function, "__self__"), np.ufunc)):
+        owner = attribute(call.function, "__self__")
+        if (name == "at" and isinstance(owner, np.ufunc)) or (name in FILLING and _is_shuffling(owner)):
             filled += call.arguments[:1]
         for argument in filled:
             _, held, before = argument

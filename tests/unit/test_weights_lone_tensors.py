@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from paralign.model import Record
-from paralign.stages.weights.one_sided import findings
+from paralign.stages.weights.lone_tensors import findings
 from paralign.weights import Plan
 from paralign.weights.plan import Move
 

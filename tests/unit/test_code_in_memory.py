@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from paralign.verification import mapped
+from paralign.verification import code_in_memory
 from paralign.verification.tampering import OF_A_PORT, Deed, fingerprints, of_code, rewritten
 from paralign.worker.files import fingerprint
 
@@ -17,19 +17,19 @@ def test_a_process_cannot_take_back_what_it_has_loaded():
     code = "import sys, numpy\nfor name in [n for n in sys.modules if n.startswith('numpy')]:\n    del sys.modules[name]\nprint()\ninput()"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         child.stdout.readline()
-        found = mapped.code_of(child.pid)
+        found = code_in_memory.code_of(child.pid)
         child.communicate(b"\n")
     assert any("numpy" in Path(file).parts for file in found)
 
 
 def test_a_process_that_is_gone_tells_nothing():
-    assert mapped.code_of(2**22 + 1) == set()
+    assert code_in_memory.code_of(2**22 + 1) == set()
 
 
 def test_frameworks_and_compiled_code_of_a_port_are_told(tmp_path):
     torch, jax, own = (str(tmp_path / p) for p in ("site-packages/torch/lib/libtorch.so", "site-packages/jaxlib/x.so", "port/fast.so"))
-    assert mapped.frameworks([torch, jax, own, os.sep + "usr/lib/torch/x.so"]) == {"torch", "jax"}
-    assert mapped.within([torch, own], tmp_path / "port") == {own}
+    assert code_in_memory.frameworks([torch, jax, own, os.sep + "usr/lib/torch/x.so"]) == {"torch", "jax"}
+    assert code_in_memory.within([torch, own], tmp_path / "port") == {own}
     found = of_code({torch, jax, own}, tmp_path / "port", {"jax"})
     assert [(each.deed, each.what) for each in found] == [(Deed.IMPORTED, "torch"), (Deed.COMPILED, own)]
 
