@@ -136,7 +136,10 @@ def of_value(sides: Sides, candidate: str, reference: str, right: Iterable[str] 
         return None
     led = sides.candidate.roots(right)
     found = Search(wrong, due, defaults=sides.reference.expressions, excused=led, own=sides.candidate.expressions).first()
-    return sides.conditions.of_value(wrong, wrong_itself(sides, found))
+    blamed = sides.conditions.of_value(wrong, wrong_itself(sides, found))
+    if blamed is not None:
+        blamed.due = due
+    return blamed
 
 
 def of_root(sides: Sides, candidate: str) -> Blamed | None:
@@ -381,3 +384,6 @@ def name(divergence: Divergence | None, found: Blamed | None, note: str = "") ->
     divergence.rule, divergence.value = RULE, value_of(found)
     divergence.proposals.insert(0, LineProposal(RULE, found.source))
     divergence.notes.append(note or said(found))
+    due = found.reference or found.due
+    if divergence.reference is not None and not divergence.reference.source and due is not None and due.file:
+        divergence.reference.source, divergence.reference.code = due.source, code_at(due.source)
