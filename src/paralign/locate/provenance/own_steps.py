@@ -77,7 +77,7 @@ def follow(context: Context, divergence: Divergence | None, values: dict[str, Ca
         name(divergence, found, said_of_order(found))
         return False
     name(divergence, found)
-    due = None if found is None else found.reference or found.due
+    due = None if found is None or sides is None else found.reference or sides.counterparts.of(found.expression) or found.due
     if divergence is not None and divergence.reference is not None and due is not None and due.file:
         divergence.reference.source, divergence.reference.code = due.source, code_at(due.source)
     return found is not None

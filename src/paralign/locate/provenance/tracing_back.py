@@ -14,7 +14,7 @@ from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.provenance.blame import Blamed, Search
 from paralign.locate.provenance.blame_in_words import said, value_of
 from paralign.locate.provenance.conditions import Conditions
-from paralign.locate.provenance.counterparts import TELLING
+from paralign.locate.provenance.counterparts import TELLING, Counterparts
 from paralign.locate.provenance.seen_masks import SeenMasks
 from paralign.locate.provenance.value_graph import (
     COMMON,
@@ -28,7 +28,7 @@ from paralign.locate.provenance.value_graph import (
 )
 from paralign.locate.source import call_arguments
 from paralign.locate.source.call_arguments import is_number
-from paralign.model import LineProposal
+from paralign.model import LineProposal, Point
 from paralign.run.recorder import both
 from paralign.worker.protocol import Provenance
 
@@ -74,6 +74,11 @@ class Sides:
     def conditions(self) -> Conditions:
         """The conditions of both."""
         return Conditions(self.reference.expressions, self.candidate.expressions)
+
+    @cached_property
+    def counterparts(self) -> Counterparts:
+        """What the reference does with the same values as the candidate."""
+        return Counterparts(self.reference.expressions, self.candidate.expressions)
 
 
 def recorded(
@@ -138,7 +143,7 @@ def of_value(sides: Sides, candidate: str, reference: str, right: Iterable[str] 
     found = Search(wrong, due, defaults=sides.reference.expressions, excused=led, own=sides.candidate.expressions).first()
     blamed = sides.conditions.of_value(wrong, wrong_itself(sides, found))
     if blamed is not None:
-        blamed.due = due
+        blamed.due = sides.counterparts.of(blamed.expression) or due
     return blamed
 
 
@@ -385,5 +390,7 @@ def name(divergence: Divergence | None, found: Blamed | None, note: str = "") ->
     divergence.proposals.insert(0, LineProposal(RULE, found.source))
     divergence.notes.append(note or said(found))
     due = found.reference or found.due
-    if divergence.reference is not None and not divergence.reference.source and due is not None and due.file:
-        divergence.reference.source, divergence.reference.code = due.source, code_at(due.source)
+    if due is not None and due.file and (divergence.reference is None or not divergence.reference.source):
+        beside = divergence.reference or Point(point.name, point.op)
+        beside.source, beside.code = due.source, code_at(due.source)
+        divergence.reference = beside

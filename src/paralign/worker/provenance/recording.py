@@ -23,7 +23,7 @@ from paralign.worker.protocol import Evaluate, ExpressionsTold, Provenance
 from paralign.worker.provenance.fresh_imports import rewritten
 from paralign.worker.provenance.observed import Recorder
 from paralign.worker.provenance.run import Roots, Run
-from paralign.worker.provenance.value_marks import array_of
+from paralign.worker.provenance.value_marks import array_of, picture_of
 from paralign.worker.provenance.whole_training import train
 from paralign.worker.schedule import schedule_of
 from paralign.worker.session import NATIVE, Session, takes_nothing
@@ -33,6 +33,9 @@ from paralign.worker.trees import leaves
 if TYPE_CHECKING:
     from paralign.capture import Capture, CaptureWriter
     from paralign.dtypes import Typed
+
+#: parts in which pictures are values: the way of a sample of a data set is watched step by step as it is
+SEEING = ("infer", "metric")
 
 #: the record with the bytes of one line of JSON for each site, and then for each event
 EVENTS = "events"
@@ -45,7 +48,7 @@ def provenance(session: Session, writer: "CaptureWriter", options: Provenance, v
     ``evaluation``.
     Written: ``events``, lines of JSON, and ``numbers``, the distinct numbers of all arrays.
     """
-    recorder = Recorder(lambda value: _tensor(session, value))
+    recorder = Recorder(partial(_value, session, pictures=options.part in SEEING))
     answer = ExpressionsTold()
     if session.is_live:
         return ExpressionsTold(failed="a program in this process cannot be imported again")
@@ -72,13 +75,15 @@ def lines_of(recorder: Recorder) -> Iterator[str]:
         yield json.dumps({"site": event.site, "kind": event.kind, "inputs": event.inputs, "mark": event.mark, **under})
 
 
-def _tensor(session: Session, value: Any) -> "Optional[Typed]":
+def _value(session: Session, value: Any, *, pictures: bool) -> "Optional[Typed]":
+    """A tensor, an array or, where they are asked for, a picture as an array."""
     if session.adapter.is_tensor(value):
         try:
             return session.adapter.to_array(value)
         except UnsupportedTensor:
             return None
-    return array_of(value)
+    found = array_of(value)
+    return picture_of(value) if found is None and pictures else found
 
 
 def _construction(run: Run) -> Any:

@@ -40,21 +40,21 @@ def attribute(value: Any, name: str, default: Any = None) -> Any:
 
 
 def array_of(value: Any) -> Optional[Typed]:
-    """An array of numpy as a typed one, and a picture that was read; None for all else."""
-    if hasattr(type(value), "__array_interface__") and attribute(value, "im") is not None:
-        value = _picture(value)
+    """An array of numpy as a typed one; None for all else."""
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
         return Typed(value, str(value.dtype))
     return None
 
 
-def _picture(value: Any) -> "Optional[np.ndarray[Any, Any]]":
-    """The pixels of a picture of PIL; None of one that cannot be read.
+def picture_of(value: Any) -> Optional[Typed]:
+    """The pixels of a picture of PIL; None of all else, and of one that cannot be read.
 
     One that was only opened is left alone: to read it would decide what the program may still choose.
     """
+    if not hasattr(type(value), "__array_interface__") or attribute(value, "im") is None:
+        return None
     try:
-        return np.asarray(value)
+        return array_of(np.asarray(value))
     except Exception:  # noqa: BLE001 - whatever a decoder raises
         return None
 
