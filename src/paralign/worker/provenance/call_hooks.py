@@ -32,7 +32,7 @@ Argument = Tuple[str, Any, Optional[int]]
 
 
 def _is_shuffling(owner: Any) -> bool:
-    """Whether a function belongs to nothing but a module, or to what draws: ``array.put`` fills the array itself."""
+    """Whether a function belongs to a module alone, or to what draws numbers."""
     return owner is None or isinstance(owner, types.ModuleType) or type(owner).__module__.startswith(("random", "numpy.random"))
 
 
