@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import textwrap
-
 import numpy as np
 import pytest
+from tests.e2e.written_projects import checked, line_of
 
-from paralign.api import check_project
 from paralign.model import ALIGNED, DIVERGED
 
 pytest.importorskip("torch")
@@ -49,32 +47,12 @@ CANDIDATE = """
             return {"mean": model(paddle.to_tensor(image.transpose(2, 0, 1)[None])).mean([2, 3]).numpy()}
 """
 
-SETTINGS = """
-    out = "result"
-    stages = ["weights", "infer"]
-    [reference]
-    module = "reference.py"
-    framework = "torch"
-    [candidate]
-    module = "candidate.py"
-    framework = "paddle"
-    [infer]
-    paths = ["a.png"]
-"""
-
-
-def line_of(text, mark):
-    return next(n for n, line in enumerate(textwrap.dedent(text).lstrip("\n").splitlines(), 1) if mark in line)
-
 
 @pytest.mark.parametrize("filter_", ["BILINEAR", "NEAREST"])
 def test_another_filter_of_a_resizing(tmp_path, filter_):
     pixels = np.random.default_rng(0).integers(0, 256, (40, 30, 3)).astype("uint8")
     Image.fromarray(pixels).save(tmp_path / "a.png")
-    files = {"reference.py": REFERENCE, "candidate.py": CANDIDATE.replace("BILINEAR", filter_), "paralign.toml": SETTINGS}
-    for name, text in files.items():
-        (tmp_path / name).write_text(textwrap.dedent(text).lstrip("\n"), encoding="utf-8")
-    result = check_project(tmp_path)[0]["infer"]
+    result = checked(tmp_path, REFERENCE, CANDIDATE.replace("BILINEAR", filter_), "infer", '[infer]\npaths = ["a.png"]\n')
     if filter_ == "BILINEAR":
         assert result.verdict == ALIGNED
         return

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import textwrap
-
 import pytest
+from tests.e2e.written_projects import checked, line_of
 
-from paralign.api import check_project
 from paralign.model import DIVERGED
 
 pytest.importorskip("torch")
@@ -46,26 +44,9 @@ CANDIDATE = """
         return {"rmse": float(np.sqrt(squares.mean()))}  # HERE
 """
 
-SETTINGS = """
-    out = "result"
-    stages = ["weights", "metric"]
-    [reference]
-    module = "reference.py"
-    framework = "torch"
-    [candidate]
-    module = "candidate.py"
-    framework = "paddle"
-"""
-
-
-def line_of(text, mark):
-    return next(n for n, line in enumerate(textwrap.dedent(text).lstrip("\n").splitlines(), 1) if mark in line)
-
 
 def test_both_lines_of_a_wrong_metric_are_told(tmp_path):
-    for name, text in {"reference.py": REFERENCE, "candidate.py": CANDIDATE, "paralign.toml": SETTINGS}.items():
-        (tmp_path / name).write_text(textwrap.dedent(text).lstrip("\n"), encoding="utf-8")
-    result = check_project(tmp_path)[0]["metric"]
+    result = checked(tmp_path, REFERENCE, CANDIDATE, "metric")
     assert result.verdict == DIVERGED
     found = result.divergence
     assert found.candidate.source.endswith(f"candidate.py:{line_of(CANDIDATE, 'HERE')}")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import textwrap
-
 import pytest
+from tests.e2e.written_projects import checked, line_of
 
-from paralign.api import check_project
 from paralign.model import ALIGNED, DIVERGED
 
 pytest.importorskip("torch")
@@ -90,36 +88,15 @@ CANDIDATE = """
         return {"loss": value.detach()}
 """
 
-SETTINGS = """
-    out = "result"
-    stages = ["weights", "backward"]
-    [reference]
-    module = "reference.py"
-    framework = "torch"
-    [candidate]
-    module = "candidate.py"
-    framework = "paddle"
-"""
-
-
-def backward(folder, candidate):
-    for name, text in {"reference.py": REFERENCE, "candidate.py": candidate, "paralign.toml": SETTINGS}.items():
-        (folder / name).write_text(textwrap.dedent(text).lstrip("\n"), encoding="utf-8")
-    return check_project(folder)[0]["backward"]
-
-
-def lines(text, mark):
-    return [n for n, line in enumerate(textwrap.dedent(text).lstrip("\n").splitlines(), 1) if mark in line]
-
 
 def test_a_wrong_share_is_named_where_the_statistics_are_computed(tmp_path):
-    result = backward(tmp_path, CANDIDATE.replace("keep=0.95", "keep=0.05"))
+    result = checked(tmp_path, REFERENCE, CANDIDATE.replace("keep=0.95", "keep=0.05"), "backward")
     assert result.verdict == DIVERGED
     found = result.divergence
-    assert int(found.candidate.source.rpartition(":")[2]) in [n + d for n in lines(CANDIDATE, "UPDATE") for d in (-1, 0)]
+    assert int(found.candidate.source.rpartition(":")[2]) in (line_of(CANDIDATE, "UPDATE") - 1, line_of(CANDIDATE, "UPDATE"))
     assert "reference.py" in found.reference.source
     assert "mean.add_" in found.reference.code
 
 
 def test_the_right_share_is_aligned(tmp_path):
-    assert backward(tmp_path, CANDIDATE).verdict == ALIGNED
+    assert checked(tmp_path, REFERENCE, CANDIDATE, "backward").verdict == ALIGNED

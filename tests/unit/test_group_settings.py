@@ -99,7 +99,7 @@ def named(record, candidate, *, group=1, count=3):
 def test_the_entry_of_a_wrong_group(record, way):
     found = named(record, WRONG[way])
     assert found is not None
-    assert found.blamed.expression.line == line_of(WRONG[way])
+    assert found.expression.line == line_of(WRONG[way])
 
 
 def test_it_says_which_group(record):

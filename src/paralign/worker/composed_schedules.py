@@ -25,7 +25,7 @@ def ruling(schedule: Any, rates: Sequence[float]) -> Optional[Any]:
         rates: of the optimizer's groups.
     """
     found = None
-    for inner in _within(schedule, set(), _DEEP):
+    for inner in _within(schedule, {id(member) for member in members_of(schedule)}, _DEEP):
         made = last_rates(inner)
         if made and all(rate in rates for rate in made):
             found = inner

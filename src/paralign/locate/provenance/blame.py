@@ -38,7 +38,7 @@ class Blamed:
     """An expression at fault, what led from it to the wrong value, and the reference's.
 
     ``placed``: it is right by itself, and not what the reference takes there. ``due``: what made the reference's value in place of the
-    wrong one that the search began with, where that is known.
+    wrong one that the search began with, where that is known. ``note``: what is said of it, '' for what is said of any expression.
     """
 
     expression: Expression
@@ -46,6 +46,7 @@ class Blamed:
     reference: Expression | None = None
     placed: bool = False
     due: Expression | None = None
+    note: str = ""
 
     @property
     def is_table(self) -> bool:

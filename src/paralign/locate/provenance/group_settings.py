@@ -50,19 +50,11 @@ def follow(context: Context, divergence: Divergence | None, group: Group) -> boo
     found = None if sides is None else of_group(sides, group)
     if found is None:
         return False
-    name(divergence, found.blamed, found.note)
+    name(divergence, found)
     return True
 
 
-@dataclass(frozen=True)
-class Found:
-    """What is at fault, and what is said of it; '' for what is said of any."""
-
-    blamed: Blamed
-    note: str = ""
-
-
-def of_group(sides: Sides, group: Group) -> Found | None:
+def of_group(sides: Sides, group: Group) -> Blamed | None:
     """What made the setting of a group wrong.
 
     The expression of the entry, or what made it of right values. Where the group has no such entry and the reference's groups do, what
@@ -78,16 +70,17 @@ def of_group(sides: Sides, group: Group) -> Found | None:
     key, value = entry
     decided = _decided(value, [_entry(each, group.words) for place, each in enumerate(written) if place not in group.wrong])
     if decided is not None:
-        return Found(decided, f"this decides which groups have the {_word(key, group)} {value.scalar!r}")
+        decided.note = f"this decides which groups have the {_word(key, group)} {value.scalar!r}"
+        return decided
     if not value.file or value.numbers is None:
         return None
     known = Seen([*sides.reference.building(), *_settings_behind(sides.reference.building())])
     if known.has(value) is False:
         found = wrong_itself(sides, Search(value, None, known, sides.reference.expressions).first())
         if found is not None:
-            return Found(found)
+            return found
     placed = value if _is_made_for(value, made) else key
-    return Found(Blamed(placed, [placed, value], placed=True), _said(group, _word(key, group), value))
+    return Blamed(placed, [placed, value], placed=True, note=_said(group, _word(key, group), value))
 
 
 def _said(group: Group, setting: str, value: Expression) -> str:
@@ -161,7 +154,7 @@ def _settings_behind(expressions: Iterable[Expression]) -> list[Expression]:
     return [inner for each in expressions for _, inner in each.inputs if inner.kind == SETTING]
 
 
-def _lacking(sides: Sides, made: Expression, group: Group) -> Found | None:
+def _lacking(sides: Sides, made: Expression, group: Group) -> Blamed | None:
     """The group, where only the reference's groups have an entry of the kind."""
     own = [entry for each in groups_of(sides.candidate) if (entry := _entry(each, group.words)) is not None]
     due = [entry for each in groups_of(sides.reference) if (entry := _entry(each, group.words)) is not None]
@@ -170,4 +163,4 @@ def _lacking(sides: Sides, made: Expression, group: Group) -> Found | None:
         return None
     key = missing[0]
     told = f"this group has no {_word(key, group)} of its own, one of the reference's groups has ({key.source})"
-    return Found(Blamed(made, [made], key), told)
+    return Blamed(made, [made], key, note=told)

@@ -6,10 +6,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.provenance.blame import Blamed, Search
 from paralign.locate.provenance.counterparts import is_equal, origin
-from paralign.locate.provenance.tracing_back import name, recorded
+from paralign.locate.provenance.tracing_back import name, recorded, set_reference
 from paralign.locate.provenance.value_graph import COMMON, SeenApart
 from paralign.locate.source.call_arguments import is_number
 
@@ -53,11 +52,6 @@ class Wrong:
     returned: Sequence[Returned] = ()
 
 
-@dataclass
-class EarlyUpdate(Blamed):
-    """An update that comes before gradients are changed, where the reference's comes after."""
-
-
 def follow(context: Context, divergence: Divergence | None, values: dict[str, Capture], wrong: Wrong, steps: int) -> bool:
     """Name the expression of the candidate's train step that made something compared wrong.
 
@@ -73,20 +67,11 @@ def follow(context: Context, divergence: Divergence | None, values: dict[str, Ca
     names = (wrong.references, wrong.candidates)
     sides = recorded(context, PART, values, steps=steps, names=names) if divergence is not None else None
     found = None if sides is None else first_wrong(sides, list(zip(*names, strict=True)), steps, wrong.returned)
-    if isinstance(found, EarlyUpdate):
-        name(divergence, found, said_of_order(found))
+    if divergence is None or found is None:
         return False
     name(divergence, found)
-    due = None if found is None or sides is None else found.reference or sides.counterparts.of(found.expression) or found.due
-    if divergence is not None and divergence.reference is not None and due is not None and due.file:
-        divergence.reference.source, divergence.reference.code = due.source, code_at(due.source)
-    return found is not None
-
-
-def said_of_order(found: EarlyUpdate) -> str:
-    """Where gradients are changed on both sides, in words."""
-    place = "" if found.reference is None else f" ({found.reference.source})"
-    return f"gradients are changed only after this update, by {found.chain[-1].source}; the reference changes them before{place}"
+    set_reference(divergence, found)  # known so far is where the optimizer is built
+    return not found.note
 
 
 def first_wrong(sides: Sides, names: Sequence[tuple[str, str]], steps: int, returned: Sequence[Returned] = ()) -> Blamed | None:
@@ -145,7 +130,7 @@ def most_blamed(
     for root, due in wrong:
         found = Search(root, due, seen, expressions, sound=given, excused=excused, own=own).first()
         if found is not None and is_sound(found, seen, given):
-            found.due = due
+            found.due = sides.beside(found, due)
             sound.append(found)
     votes = Counter(each.source for each in sound)
     return min(sound, key=lambda each: (-votes[each.source], each.expression.number), default=None)
@@ -160,7 +145,7 @@ def _of_first_step(graph: ValueGraph) -> list[Expression]:
     return graph.expressions[graph.place("begin:0") or 0 : graph.place("begin:1")]
 
 
-def early_update(own: Sequence[Expression], due: Sequence[Expression]) -> EarlyUpdate | None:
+def early_update(own: Sequence[Expression], due: Sequence[Expression]) -> Blamed | None:
     """The update of a step that comes too early.
 
     Gradients are changed only after it, and the reference changes them only before its own.
@@ -181,7 +166,10 @@ def early_update(own: Sequence[Expression], due: Sequence[Expression]) -> EarlyU
         after.append([e for e in changing if e.number > update.number])
     if before[0] or not after[0] or not before[1] or after[1]:
         return None
-    return EarlyUpdate(updates[0], [updates[0], after[0][0]], before[1][0])
+    told = (
+        f"gradients are changed only after this update, by {after[0][0].source}; the reference changes them before ({before[1][0].source})"
+    )
+    return Blamed(updates[0], [updates[0], after[0][0]], before[1][0], note=told)
 
 
 def _is_backward(each: Expression) -> bool:

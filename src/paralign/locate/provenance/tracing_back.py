@@ -80,6 +80,10 @@ class Sides:
         """What the reference does with the same values as the candidate."""
         return Counterparts(self.reference.expressions, self.candidate.expressions)
 
+    def beside(self, found: Blamed, due: Expression | None) -> Expression | None:
+        """What the reference does in place of what is blamed; else what made the value that is due in the end."""
+        return self.counterparts.of(found.expression) or due
+
 
 def recorded(
     context: Context,
@@ -143,7 +147,7 @@ def of_value(sides: Sides, candidate: str, reference: str, right: Iterable[str] 
     found = Search(wrong, due, defaults=sides.reference.expressions, excused=led, own=sides.candidate.expressions).first()
     blamed = sides.conditions.of_value(wrong, wrong_itself(sides, found))
     if blamed is not None:
-        blamed.due = sides.counterparts.of(blamed.expression) or due
+        blamed.due = sides.beside(blamed, due)
     return blamed
 
 
@@ -375,7 +379,7 @@ def is_close(own: float, due: float) -> bool:
 def name(divergence: Divergence | None, found: Blamed | None, note: str = "") -> None:
     """Name the expression as a divergence's line, with what led on to the wrong value.
 
-    ``note`` stands in place of what is said of the expression.
+    ``note`` stands in place of what is said of the expression. The reference's place is told too, where it was not known.
     """
     if divergence is None or divergence.candidate is None or found is None:
         return
@@ -388,9 +392,15 @@ def name(divergence: Divergence | None, found: Blamed | None, note: str = "") ->
     point.lines = [line for line in lines if line != found.source]
     divergence.rule, divergence.value = RULE, value_of(found)
     divergence.proposals.insert(0, LineProposal(RULE, found.source))
-    divergence.notes.append(note or said(found))
+    divergence.notes.append(note or found.note or said(found))
+    if divergence.reference is None or not divergence.reference.source:
+        set_reference(divergence, found)
+
+
+def set_reference(divergence: Divergence, found: Blamed) -> None:
+    """Name what the reference has in place of what is blamed, if that is known."""
     due = found.reference or found.due
-    if due is not None and due.file and (divergence.reference is None or not divergence.reference.source):
-        beside = divergence.reference or Point(point.name, point.op)
-        beside.source, beside.code = due.source, code_at(due.source)
-        divergence.reference = beside
+    if due is None or not due.file or divergence.candidate is None:
+        return
+    divergence.reference = divergence.reference or Point(divergence.candidate.name, divergence.candidate.op)
+    divergence.reference.source, divergence.reference.code = due.source, code_at(due.source)

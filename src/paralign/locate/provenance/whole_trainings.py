@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paralign.locate.provenance import optimizer_settings, own_steps, tracing_back
@@ -44,14 +43,6 @@ SAME_SCALE = 1e-3
 SAME_RATE = 1e-6
 
 
-@dataclass
-class Wrong:
-    """What is at fault, and what is said of it; '' for what is said of any expression."""
-
-    blamed: Blamed
-    note: str = ""
-
-
 def follow(
     context: Context,
     divergence: Divergence,
@@ -72,11 +63,10 @@ def follow(
     """
     sides = tracing_back.recorded(context, PART, values, steps=steps, names=names)
     found = None if sides is None else first_wrong(sides, list(zip(*names, strict=True)), figures, steps)
-    if found is not None:
-        tracing_back.name(divergence, found.blamed, found.note)
+    tracing_back.name(divergence, found)
 
 
-def first_wrong(sides: Sides, names: Sequence[tuple[str, str]], figures: Sequence[str], steps: int) -> Wrong | None:
+def first_wrong(sides: Sides, names: Sequence[tuple[str, str]], figures: Sequence[str], steps: int) -> Blamed | None:
     """The expression at fault in the first step that has something wrong.
 
     A rate, a figure, a gradient, or what the update makes.
@@ -92,21 +82,17 @@ def first_wrong(sides: Sides, names: Sequence[tuple[str, str]], figures: Sequenc
     for step in range(steps):
         wrong = _wrong(seen, [_told(sides, step, figure) for figure in figures])
         if wrong:
-            return _lacking_mode(sides, step) or _plain(own_steps.most_blamed(sides, seen, wrong))
+            return _lacking_mode(sides, step) or own_steps.most_blamed(sides, seen, wrong)
         silent |= _silent(_roots(sides, f"gradient:{step}", names), names)
         heard = [pair for pair in names if pair not in silent]
         gradients, moved = _roots(sides, f"gradient:{step}", heard), _wrong(seen, _roots(sides, f"after:{step}", heard))
         wrong = [] if apart or not moved else _wrong(seen, gradients)
         if wrong:
-            return _plain(own_steps.most_blamed(sides, seen, wrong)) or _of_gradients(sides, seen, step, gradients)
+            return own_steps.most_blamed(sides, seen, wrong) or _of_gradients(sides, seen, step, gradients)
         if moved:
-            found = _plain(own_steps.most_blamed(sides, seen, moved)) or (_lacking_call(sides, step, bounds=False) if apart else None)
+            found = own_steps.most_blamed(sides, seen, moved) or (_lacking_call(sides, step, bounds=False) if apart else None)
             return found or _of_update(sides, seen, BOUNDED if apart else UPDATE)
     return None
-
-
-def _plain(found: Blamed | None) -> Wrong | None:
-    return None if found is None else Wrong(found)
 
 
 def _roots(sides: Sides, kind: str, names: Sequence[tuple[str, str]]) -> list[Ends]:
@@ -162,9 +148,10 @@ def _first_rates(sides: Sides) -> int | None:
     return None
 
 
-def _of_rates(sides: Sides, step: int) -> Wrong | None:
-    return _advanced_again(sides, step) or _plain(
-        optimizer_settings.of_factor(sides)
+def _of_rates(sides: Sides, step: int) -> Blamed | None:
+    return (
+        _advanced_again(sides, step)
+        or optimizer_settings.of_factor(sides)
         or optimizer_settings.of_rates(sides)
         or optimizer_settings.of_setting(sides, optimizer_settings.RATES)
         or optimizer_settings.of_building(sides)
@@ -172,7 +159,7 @@ def _of_rates(sides: Sides, step: int) -> Wrong | None:
     )
 
 
-def _advanced_again(sides: Sides, until: int) -> Wrong | None:
+def _advanced_again(sides: Sides, until: int) -> Blamed | None:
     """The last extra call of ``step`` in the first step with more of them than due.
 
     Steps before ``until`` are looked at.
@@ -183,21 +170,21 @@ def _advanced_again(sides: Sides, until: int) -> Wrong | None:
         own, due = (_updates(graph, step) for graph in (sides.candidate, sides.reference))
         if len(own) > len(due):
             told = f"{len(own)} calls of step in a step of the training, {len(due)} in the reference's"
-            return Wrong(Blamed(own[-1], [own[-1]]), told)
+            return Blamed(own[-1], [own[-1]], note=told)
     return None
 
 
 # -- figures -------------------------------------------------------------------------------------------------------------------------
 
 
-def _lacking_mode(sides: Sides, step: int) -> Wrong | None:
+def _lacking_mode(sides: Sides, step: int) -> Blamed | None:
     """The candidate's last call of ``train``, where only the reference calls it again."""
     calls = [[e for e in _of_step(graph, step - 1) if _is_mode(e)] for graph in (sides.candidate, sides.reference)] if step else [[], []]
     if not calls[1] or calls[0]:
         return None
     before = [e for e in sides.candidate.expressions[: sides.candidate.place(f"begin:{step}")] if e.kind == "call" and _is_mode(e)]
     told = f"the last time that the model is put into train mode before step {step}; the reference does it once more"
-    return Wrong(Blamed(before[-1], [before[-1]], calls[1][-1]), told) if before else None
+    return Blamed(before[-1], [before[-1]], calls[1][-1], note=told) if before else None
 
 
 def _is_mode(call: Expression) -> bool:
@@ -213,19 +200,17 @@ def _bounds_within(graph: ValueGraph) -> bool:
     return any(optimizer_settings.bounds_gradients(e) for e in _built(graph))
 
 
-def _of_gradients(sides: Sides, seen: Seen, step: int, gradients: Sequence[Ends]) -> Wrong | None:
+def _of_gradients(sides: Sides, seen: Seen, step: int, gradients: Sequence[Ends]) -> Blamed | None:
     """What changes gradients of a right loss.
 
     A bound, a call missing before the update, gradients of the step before, a factor.
     """
     early = own_steps.early_update(_of_any_kind(sides.candidate, step), _of_any_kind(sides.reference, step))
-    if early is not None:
-        return Wrong(early, own_steps.said_of_order(early))
-    found = own_steps.other_argument(sides) or own_steps.strange_number(sides, seen)
-    return _plain(found) or _lacking_call(sides, step) or _of_scale(sides, step, gradients)
+    found = early or own_steps.other_argument(sides) or own_steps.strange_number(sides, seen)
+    return found or _lacking_call(sides, step) or _of_scale(sides, step, gradients)
 
 
-def _lacking_call(sides: Sides, step: int, *, bounds: bool = True) -> Wrong | None:
+def _lacking_call(sides: Sides, step: int, *, bounds: bool = True) -> Blamed | None:
     """The candidate's update, where it lacks a call that changes or clears gradients.
 
     Looked at is what was done since the update before, that one's step included; ``bounds``, whether clipping counts.
@@ -240,7 +225,7 @@ def _lacking_call(sides: Sides, step: int, *, bounds: bool = True) -> Wrong | No
         return None
     word = lacking[0].label.rpartition(".")[2]
     told = f"in a step with this update the reference calls {word} ({lacking[0].source}), the candidate nothing of the kind"
-    return Wrong(Blamed(updates[0], [updates[0]], lacking[0]), told)
+    return Blamed(updates[0], [updates[0]], lacking[0], note=told)
 
 
 def _updates(graph: ValueGraph, step: int) -> list[Expression]:
@@ -261,7 +246,7 @@ def _changing(graph: ValueGraph, steps: Sequence[int]) -> dict[str, Expression]:
     return found
 
 
-def _of_scale(sides: Sides, step: int, gradients: Sequence[Ends]) -> Wrong | None:
+def _of_scale(sides: Sides, step: int, gradients: Sequence[Ends]) -> Blamed | None:
     """The candidate's last call of ``backward``, where all gradients have one factor."""
     sizes = [(own.rms, due.rms) for own, due in gradients if own is not None and due is not None and due.rms > 0]
     factors = [own / due for own, due in sizes]
@@ -271,13 +256,13 @@ def _of_scale(sides: Sides, step: int, gradients: Sequence[Ends]) -> Wrong | Non
     told = (
         f"the gradients of this loss are {factors[0]:.6g} times the reference's, all of them: a division or factor that only one side has"
     )
-    return Wrong(Blamed(called[-1], [called[-1]]), told)
+    return Blamed(called[-1], [called[-1]], note=told)
 
 
 # -- updates -------------------------------------------------------------------------------------------------------------------------
 
 
-def _of_update(sides: Sides, seen: Seen, told: str) -> Wrong | None:
+def _of_update(sides: Sides, seen: Seen, told: str) -> Blamed | None:
     """Where the optimizer is built, if right gradients and rates make a wrong update.
 
     The number that is wrong there, else the call.
@@ -285,8 +270,8 @@ def _of_update(sides: Sides, seen: Seen, told: str) -> Wrong | None:
     found = optimizer_settings.of_building(sides) or _strange_setting(sides, seen) or _lacking_setting(sides)
     built = sides.candidate.root("optimizer")
     if found is not None or built is None or not built.file:
-        return _plain(found)
-    return Wrong(Blamed(built, [built], sides.reference.root("optimizer")), told)
+        return found
+    return Blamed(built, [built], sides.reference.root("optimizer"), note=told)
 
 
 def _strange_setting(sides: Sides, seen: Seen) -> Blamed | None:
