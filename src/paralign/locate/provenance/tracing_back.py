@@ -81,7 +81,10 @@ class Sides:
         return Counterparts(self.reference.expressions, self.candidate.expressions)
 
     def beside(self, found: Blamed, due: Expression | None) -> Expression | None:
-        """What the reference does in place of what is blamed; else what made the value that is due in the end."""
+        """What the reference does in place of what is blamed.
+
+        Else what made the value that is due in the end.
+        """
         return self.counterparts.of(found.expression) or due
 
 
