@@ -142,6 +142,30 @@ def test_onnx_programs_of_paddle(paddle, tmp_path):
 
 
 @pytest.mark.paddle
+@pytest.mark.parametrize("program", ["many operators", "one thread", "wrong input"])
+def test_times_of_paddle_inference_leave_no_file_behind(paddle, tmp_path, monkeypatch, program):
+    net = paddle.nn.Linear(4, 2) if program == "one thread" else paddle_net(paddle)
+    shape = [None, 4] if program == "one thread" else [None, 3, 8, 8]
+    paddle.jit.save(net, str(tmp_path / "net"), input_spec=[paddle.static.InputSpec(shape, "float32", "x")])
+    monkeypatch.chdir(tmp_path)
+    given = {"many operators": X, "one thread": np.ones((3, 4), "float32"), "wrong input": X[:, :2]}[program]
+    before = sorted(path.name for path in tmp_path.iterdir())
+    try:
+        times = finding.load("paddle").operator_times("net", [given])
+    except ValueError as refused:
+        assert program == "wrong input", refused
+    else:
+        assert program != "wrong input"
+        assert any("conv2d" in each.name or "matmul" in each.name for each in times)
+    assert Path.cwd() == tmp_path
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+    Path("profile.log").write_text("the user's own")
+    if program != "wrong input":
+        finding.load("paddle").operator_times("net", [given])
+    assert Path("profile.log").read_text() == "the user's own"
+
+
+@pytest.mark.paddle
 def test_programs_of_paddle_inference(paddle, tmp_path):
     net = paddle_net(paddle)
 

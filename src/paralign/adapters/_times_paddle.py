@@ -7,13 +7,14 @@ import os
 import re
 import sys
 import tempfile
+import traceback
 from contextlib import contextmanager
 from typing import IO, Any, Callable, Iterator, List, Sequence
 
 from paralign.adapters import _exported
 
-#: a line of the table: the operator's name at its beginning, calls, and the total in milliseconds
-_ROW = re.compile(r"^(\w+\.\w+) +(\d+) +([\d.e+-]+) ", re.MULTILINE)
+#: a line of the table: the operator's name at its beginning (its thread before it where only one ran), calls, the total in milliseconds
+_ROW = re.compile(r"^(?:thread\d+::)?(\w+\.\w+) +(\d+) +([\d.e+-]+) ", re.MULTILINE)
 
 _TABLE, _UNIT = "Event Summary", "Time unit: ms"
 
@@ -40,9 +41,15 @@ def measured(build: Callable[..., Any], inputs: Sequence[Any], file: str) -> Lis
     """
     with _printed() as output:
         predictor = build(file, profile=True)
-        for _ in range(_exported.RUNS):
-            run(predictor, inputs, file)
-        del predictor
+        try:
+            for _ in range(_exported.RUNS):
+                run(predictor, inputs, file)
+        except BaseException as failure:
+            traceback.clear_frames(failure.__traceback__)  # they hold the predictor, which would end, and write, later
+            raise
+        finally:
+            with _own_folder():
+                del predictor
         text = output()
     table = text.partition(_TABLE)[2].partition(_TABLE)[0]
     rows = _ROW.findall(table) if _UNIT in text else []
@@ -52,6 +59,24 @@ def measured(build: Callable[..., Any], inputs: Sequence[Any], file: str) -> Lis
         _exported.OperatorTime(name, float(total) / _exported.RUNS, max(1, int(calls) // _exported.RUNS)) for name, calls, total in rows
     ]
     return sorted(found, key=lambda each: -each.milliseconds)
+
+
+@contextmanager
+def _own_folder() -> Iterator[None]:
+    """A temporary working folder, for the ``profile.log`` that a predictor's end writes.
+
+    Paddle asks nobody where: it would overwrite a file of that name in the user's project.
+    """
+    before = os.open(os.curdir, os.O_RDONLY)
+    try:
+        with tempfile.TemporaryDirectory(prefix="paralign-profile-") as folder:
+            os.chdir(folder)
+            try:
+                yield
+            finally:
+                os.fchdir(before)
+    finally:
+        os.close(before)
 
 
 @contextmanager
