@@ -15,6 +15,7 @@ from paralign.capture import Capture, CaptureWriter, clear
 from paralign.checking import failed
 from paralign.errors import UsageError, WorkerFailed
 from paralign.model import ALIGNED, DIVERGED, ERROR, UNDERPOWERED, Manifest, StageResult
+from paralign.run.invocation import Program
 from paralign.run.project import read
 from paralign.stages.common.judging import conclude
 from paralign.stages.data.stage import first
@@ -235,6 +236,40 @@ def test_a_program_of_one_side_in_another_language_is_compared_without_lines(pro
     assert "the candidate's program is no Python script of its interpreter: its steps cannot be followed" in result.notes
 
 
+@pytest.fixture
+def interpreter(tmp_path):
+    """An interpreter of its own, in a folder whose name holds a blank and a quote; it says that it was started."""
+    folder = tmp_path / "it's an environment" / "bin"
+    folder.mkdir(parents=True)
+    (folder / "python").write_text(f'#!/bin/sh\necho x >> "$0.started"\nexec {sys.executable} "$@"\n')
+    (folder / "python").chmod(0o755)
+    return folder / "python"
+
+
+@pytest.mark.parametrize("command", ["{python} tools/predict.py {path}", "env A=1 {python} -u tools/predict.py {path}"])
+def test_the_interpreter_of_a_side_stands_anywhere_in_its_command(project, interpreter, command, tmp_path, monkeypatch):
+    started = interpreter.with_name("python.started")
+    monkeypatch.setattr("paralign.run.project.sys.executable", str(interpreter))  # the default of both sides
+    assert project(command=command).verdict == ALIGNED
+    assert len(started.read_text().split()) == 4  # two runs a side
+    result = project(command=command, candidate=[("scaled - 0.485", "scaled - 0.456")])
+    assert result.verdict == DIVERGED
+    assert (result.divergence.candidate is not None and result.divergence.candidate.code == "centred = scaled - 0.456") == (
+        command.startswith("{python}")
+    )
+
+
+def test_each_side_has_its_own_interpreter(tmp_path, interpreter):
+    (tmp_path / "side.py").write_text(SIDE)
+    table = 'framework = "numpy"\nmodule = "side.py"\n'
+    (tmp_path / "paralign.toml").write_text(f"[reference]\n{table}[candidate]\n{table}python = {json.dumps(str(interpreter))}\n")
+    sides = read(tmp_path).settings.sides
+    command = "{python} x.py --by={python} {path} {{path}} ${HOME} {out}.npy"
+    tokens = {side: Program(side, command, given, 1.0).tokens("/a {out}", "/o {path}") for side, given in sides.items()}
+    for side, python in (("reference", sys.executable), ("candidate", str(interpreter))):
+        assert tokens[side] == [python, "x.py", f"--by={python}", "/a {out}", "{path}", "${HOME}", "/o {path}.npy"]
+
+
 @pytest.mark.parametrize(
     ("edits", "command", "told"),
     [
@@ -279,6 +314,9 @@ def test_no_shell_reads_a_path(project, tmp_path):
         ({"reference_command": "python x.py"}, "has no {path}"),
         ({"reference_command": "python 'x.py {path}"}, "cannot be taken apart"),
         ({"reference_command": " "}, "the command is empty"),
+        ({"reference_command": "python x.py {path} {output}"}, "the unknown placeholder '{output}'"),
+        ({"candidate_command": "{pyhton} x.py {path}"}, "known are: {path}, {out}, {python}; {{pyhton}} stands for"),
+        ({"reference_command": "{python} x.py {{path}}"}, "has no {path}"),
         ({"lines": "("}, "is no regular expression"),
         ({"pictures": -1}, "must not be negative"),
     ],

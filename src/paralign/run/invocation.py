@@ -24,7 +24,7 @@ from paralign.capture.bounds import Limit, open_regular
 from paralign.dtypes import typed
 from paralign.errors import CaptureFormatError, ParalignError, UnsupportedTensor, WorkerFailed, plain_text, quoted
 from paralign.model import Manifest
-from paralign.run.command_line import OUT, PATH, split
+from paralign.run.command_line import OUT, PATH, PYTHON, filled, places, split
 from paralign.run.launching import Guard, await_group, kill_group, launch
 from paralign.run.printed import Lines, parse
 from paralign.run.process import environment
@@ -42,7 +42,7 @@ OUTPUT = Limit("PARALIGN_MAX_OUTPUT", 1 << 24, "bytes")
 TAIL = 12
 
 #: interpreters by name: the side's own is meant
-_PYTHONS = ("python", "python3")
+_PYTHONS = ("python", "python3", PYTHON)
 
 #: endings of files that are read; a file without one is known by how it begins
 _ENDINGS = ("", ".npy", ".npz", ".json")
@@ -54,7 +54,7 @@ class Program:
 
     Args:
         side: ``reference`` or ``candidate``.
-        command: as the user wrote it, with ``{path}`` and perhaps ``{out}``.
+        command: as the user wrote it, with ``{path}`` and perhaps ``{out}`` and ``{python}``.
         settings: of the side, whose interpreter, root and environment it runs in.
         timeout: seconds that one run may take.
         lines: a regular expression; printed lines without it are no results.
@@ -71,10 +71,11 @@ class Program:
 
         A path may therefore hold blanks, quotes and semicolons.
         """
-        found = [token.replace(PATH, path).replace(OUT, out) for token in split(self.command, self.side)]
-        if found[0] in _PYTHONS:
-            found[0] = self.settings.python
-        return found
+        words = split(self.command, self.side)
+        if words[0] in _PYTHONS:
+            words[0] = PYTHON
+        values = {PATH: path, OUT: out, PYTHON: self.settings.python}
+        return [filled(word, values) for word in words]
 
 
 def is_python(word: str, settings: SideSettings) -> bool:
@@ -221,7 +222,7 @@ def _read(program: Program, out: Path) -> Any:
 
     None where the command has no such word.
     """
-    if OUT not in program.command:
+    if not any(OUT in places(word) for word in split(program.command, program.side)):
         return None
     found = [path for path in _candidates(program, out) if path.is_file()]
     if len(found) != 1:
@@ -237,7 +238,7 @@ def _read(program: Program, out: Path) -> Any:
 
 def _candidates(program: Program, out: Path) -> Iterator[Path]:
     """Where ``{out}`` may lie: with the endings of the command, or of the program."""
-    named = [word.partition(OUT)[2] for word in split(program.command, program.side) if OUT in word]
+    named = [word.partition(OUT)[2] for word in split(program.command, program.side) if OUT in places(word)]
     for ending in dict.fromkeys([*named, *_ENDINGS]):
         if os.sep not in ending:
             yield out.with_name(out.name + ending)
