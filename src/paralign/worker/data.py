@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
@@ -333,17 +334,17 @@ def split_batch(batch: Any) -> Tuple[Any, Any]:
 
 
 def batch(session: Session, writer: CaptureWriter, options: Batch, values: Dict[str, Capture]) -> Nothing:  # noqa: ARG001 - every task has these
-    """The first batch of the side's data loader, as ``inputs`` and ``labels``."""
+    """One batch of the side's data loader, as ``inputs`` and ``labels``."""
     session.seed()
     loader = session.function("build_dataloader")(options.split)
-    for first in loader:
-        inputs, labels = split_batch(first)
+    for found in islice(loader, options.number, None):
+        inputs, labels = split_batch(found)
         session.save_tree(writer, "inputs", inputs, role="input")
         writer.flush()  # a shard of their own, as in `forward`: equal ones become one file
         session.save_tree(writer, "labels", labels, role="input")
         return Nothing()
     raise UsageError(
-        f"the data loader of split {options.split!r} gave no batch",
+        f"the data loader of split {options.split!r} gave no {'batch' if options.number == 0 else f'batch {options.number}'}",
         where=session.side,
         hint="check the data set's length, the batch size and drop_last",
     )

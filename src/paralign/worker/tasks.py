@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict
 from paralign.capture import Capture, CaptureWriter, discard
 from paralign.worker import (
     again,
+    batch_losses,
     blockwise,
     changing,
     collated,
@@ -70,6 +71,7 @@ TASKS: Dict[str, Act] = {
     "lowered": lowered.lowered,
     "loss": training.loss,
     "attached": training.attached,
+    "batch_losses": batch_losses.batch_losses,
     "second": second.second,
     "backward": training.backward,
     "schedule": scheduled.schedule,

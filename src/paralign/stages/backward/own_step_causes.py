@@ -21,7 +21,7 @@ from paralign.model import (
     SourceLine,
     StageResult,
 )
-from paralign.stages.backward.own_step_gradients import MULTIPLE, compare_gradients
+from paralign.stages.backward.own_step_gradients import MULTIPLE, compare_gradients, other_batch
 
 if TYPE_CHECKING:
     from paralign.model import Pair
@@ -99,6 +99,13 @@ def _explain_later(part: StageResult, steps: Steps, runs: tuple[str, str], wrong
             Finding("own_step/uncleared", cause, "call optimizer.clear_grad() (zero_grad()) after every update", proven=True)
         )
         part.divergence = divergence_at(steps, wrong, "clear_grad", "zero_grad", ".step(")
+        return
+    step = other_batch(steps, runs)
+    if step is not None:
+        cause = f"the gradients of batch {step} differ, from equal parameters; those of the first batch do not show it"
+        fix = "compare the loss for what occurs in that batch and not in the first: padding, labels to be ignored, a rare class"
+        part.findings.append(Finding("own_step/gradients", cause, fix))
+        part.divergence = divergence_at(steps, wrong, "clip", "backward(")
         return
     if all(_is_buffer(pair) for pair in part.wrong):
         cause = "the training step makes the same of every parameter; what layers keep (running statistics) differs"

@@ -37,8 +37,27 @@ def compare_gradients(steps: Steps, runs: tuple[str, str], step: int) -> Compare
 
     None where there are none.
     """
+    return _compare(steps, "gradient", runs, step)
+
+
+def other_batch(steps: Steps, runs: tuple[str, str]) -> int | None:
+    """The first later step whose gradients differ although the parameters before it are equal.
+
+    Its batch then shows what the first one does not. None where there is none, or all steps have one batch.
+    """
+    for step in range(1, steps.context.settings.steps if steps.batches > 1 else 1):
+        moved, gradients = _compare(steps, "parameter", runs, step - 1), compare_gradients(steps, runs, step)
+        if moved is None or gradients is None or not moved.alike:
+            return None
+        if not gradients.alike:
+            return step
+    return None
+
+
+def _compare(steps: Steps, role: str, runs: tuple[str, str], step: int) -> Compared | None:
+    """How the values of a role compare, all together."""
     found_ones, found_others = [], []
-    for _, _, one, other in steps.values("gradient", runs, step):
+    for _, _, one, other in steps.values(role, runs, step):
         if other is not None and one.array.size:
             found_ones.append(one.array.astype(np.float64).ravel())
             found_others.append(other.array.astype(np.float64).ravel())

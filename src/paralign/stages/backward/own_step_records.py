@@ -16,7 +16,7 @@ from paralign.errors import WorkerFailed
 from paralign.model import Noise
 from paralign.stages.common.judging import Noises
 from paralign.stages.steps import running
-from paralign.worker.protocol import Feed, OwnStepped, OwnSteps
+from paralign.worker.protocol import Batch, Feed, OwnStepped, OwnSteps
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
@@ -50,6 +50,12 @@ class Steps:
     def answers(self) -> tuple[OwnStepped, OwnStepped]:
         """What both workers said."""
         return OwnSteps.answer(self.reference), OwnSteps.answer(self.candidate)
+
+    @property
+    def batches(self) -> int:
+        """How many batches the steps are taken on, one after the other."""
+        given = self.given["inputs"]
+        return Feed.answer(given).batches if given.manifest.stage == Feed.task else 1
 
     def values(self, role: str, runs: tuple[str, str], step: int, call: int = 0) -> list[tuple[Record, Record | None, Typed, Typed | None]]:
         """Records of a role by the reference's names, the candidate's in its layout."""
@@ -116,15 +122,21 @@ class Steps:
 
 
 def record_steps(context: Context) -> Steps | None:
-    """Both sides' steps on the check's inputs.
+    """Both sides' steps on the first batches of the reference's own loader, where the check's inputs are its first one.
 
-    Where a side cannot take those, on the first batches of the reference's own loader.
+    Else on the check's inputs, step by step the same; where a side cannot take those, on the loader's all the same.
 
     Raises:
         WorkerFailed: what a side said of the check's inputs, where there are no such batches; of these, where it cannot take them either.
     """
     if context.inputs is None or context.labels is None:
         return None
+    if _is_of_loader(context) and context.settings.steps > 1:
+        try:
+            fed = context.reference.record("own steps feed", Feed(context.settings.split, context.settings.steps))
+            return _recorded(context, {"inputs": fed, "labels": fed})
+        except WorkerFailed:
+            pass  # of a later batch, perhaps: the first one alone may do
     try:
         return _recorded(context, {"inputs": context.inputs, "labels": context.labels})
     except WorkerFailed as failed:
@@ -135,6 +147,11 @@ def record_steps(context: Context) -> Steps | None:
         except WorkerFailed:
             raise failed from None  # the loader says nothing of the step
         return replace(_recorded(context, {"inputs": fed, "labels": fed}), refused=failed)
+
+
+def _is_of_loader(context: Context) -> bool:
+    """Whether inputs and labels are the first batch that the reference's loader gives."""
+    return all(given is not None and given.manifest.stage == Batch.task for given in (context.inputs, context.labels))
 
 
 def _recorded(context: Context, values: dict[str, Capture]) -> Steps:

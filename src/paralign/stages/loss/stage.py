@@ -19,12 +19,14 @@ from paralign.run.recorder import both
 from paralign.stages.common import forward_passes, lower_precision, nonfinite, precision, probing, repeatability
 from paralign.stages.common.judging import PARTLY, choose, conclude, final, paired, points_of
 from paralign.stages.data.stage import first
-from paralign.stages.loss import second_gradients
+from paralign.stages.loss import further_batches, second_gradients
 from paralign.worker.protocol import Attached, Loss, Lowered
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from paralign.context import Context
+    from paralign.locate.pipeline import Replay, Searched
+    from paralign.stages.common.judging import Method
 
 
 UNATTACHED = "nothing trainable lies behind this output on either side (a mask, an input handed through): its gradient trains nothing"
@@ -58,7 +60,7 @@ def run(context: Context) -> StageResult:
     if max(repeats) > repeatability.REPEATED:
         result.notes.append("the loss was not probed: it is random")
     else:
-        _probe(context, result)
+        _probe(context, result, method)
     if context.settings.second_gradients:
         second_gradients.compare(context, result)
     conclude(result, method)
@@ -87,8 +89,8 @@ def _missing(context: Context) -> StageResult | None:
     return lacking
 
 
-def _probe(context: Context, result: StageResult) -> None:
-    """Ask both losses about rare cases, on the metric's outputs and labels."""
+def _probe(context: Context, result: StageResult, method: Method) -> None:
+    """Ask both losses about further batches and rare cases, on the metric's outputs and labels."""
     if context.labels is None or context.unlabelled:
         return
     try:
@@ -96,6 +98,7 @@ def _probe(context: Context, result: StageResult) -> None:
     except WorkerFailed as failure:
         result.notes.append(f"the loss was not probed: the evaluation failed with {failure.type}: {failure.message}")
         return
+    further_batches.compare(context, result, evaluation, method)
     probing.probe(context, result, evaluation, "loss")
 
 
@@ -180,12 +183,29 @@ def _locate(context: Context, result: StageResult) -> None:
     if context.plan is None or context.settings.modules == "none" or not context.has("candidate", "build_model"):
         return
     try:
+        further = further_batches.first_wrong(result.pairs)
+        if further is not None:
+            _locate_in(context, result, further)
+            return
         drawn = context.drawn or not context.forwarded  # the model draws in eval mode, or no stage has looked whether it does
         replay = pipeline.replayed(context, "eval", backward=True) if drawn else None
         searched = replay if replay is not None else pipeline.backward(context, "eval")
     except WorkerFailed as failure:
         result.notes.append(f"operations could not be watched: the {failure.side} failed with {failure.type}: {failure.message}")
         return
+    _take(result, searched)
+
+
+def _locate_in(context: Context, result: StageResult, number: int) -> None:
+    """Watch the operations of the loss on a further batch: the check's own shows nothing."""
+    result.notes.append("the loss of the batch that the check is made on is equal: what differs shows in other batches of the loader")
+    searched = further_batches.located(context, number, context.evaluation())
+    if searched is not None:
+        _take(result, searched)
+
+
+def _take(result: StageResult, searched: Searched | Replay) -> None:
+    """Have what was found take the place of the pair that differs."""
     found = searched.divergences
     result.divergences, result.divergence = found, found[0] if found else result.divergence
     result.notes += searched.notes

@@ -65,6 +65,8 @@ from paralign.worker.protocol.metric_tasks import (
 from paralign.worker.protocol.pass_tasks import (
     Attached,
     AttachedOutputs,
+    BatchesJudged,
+    BatchLosses,
     Called,
     Calls,
     Constants,
@@ -156,6 +158,8 @@ __all__ = [
     "AttachedOutputs",
     "Backward",
     "Batch",
+    "BatchLosses",
+    "BatchesJudged",
     "BuildFailure",
     "Called",
     "Calls",

@@ -206,9 +206,10 @@ class Trace(Task[SampleTraced], task="trace"):
 
 @dataclass(frozen=True)
 class Batch(Task[Nothing], task="batch"):
-    """Record the first batch of a loader, as inputs and labels."""
+    """Record the first batch of a loader, or a later one, as inputs and labels."""
 
     split: str
+    number: int = 0
 
 
 @dataclass

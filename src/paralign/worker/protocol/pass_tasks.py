@@ -172,6 +172,19 @@ class Loss(InRuns[LossRan], task="loss"):
 
 
 @dataclass
+class BatchesJudged(Ran):
+    """``batches``: how many were there. ``refused``: number of a batch -> why the loss fails on it as it is, in native precision."""
+
+    batches: int = 0
+    refused: Dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class BatchLosses(InRuns[BatchesJudged], task="batch_losses"):
+    """The loss of every recorded batch of an evaluation, without gradients."""
+
+
+@dataclass
 class AttachedOutputs:
     """Path -> whether anything trainable lies behind an output.
 
