@@ -344,7 +344,7 @@ def batch(session: Session, writer: CaptureWriter, options: Batch, values: Dict[
         session.save_tree(writer, "labels", labels, role="input")
         return Nothing()
     raise UsageError(
-        f"the data loader of split {options.split!r} gave no {'batch' if options.number == 0 else f'batch {options.number}'}",
+        f"the data loader of split {options.split!r} gave no batch",
         where=session.side,
         hint="check the data set's length, the batch size and drop_last",
     )

@@ -61,11 +61,20 @@ _KERNELS = {
 def construction(graph: Graph, operation: Operation) -> tuple[str, ...]:
     """The lines that constructed the layer of an operation.
 
-    None of a step that the user's own pass of the layer takes beside its kernel.
+    None of a step that the user's own pass of the layer takes beside its kernel, nor of what is done with its outputs, where the
+    whole model is one layer.
     """
+    if not operation.module and _is_after_all(graph, operation):
+        return ()
     if operation.module in graph.rewritten and not _is_kernel(graph.kinds.get(operation.module, ""), operation):
         return ()
     return constructed(graph, operation.module)
+
+
+def _is_after_all(graph: Graph, operation: Operation) -> bool:
+    """Whether an operation comes after the model's pass, as those of a loss do."""
+    makers_of_outputs = [value.maker.number for value in graph.outputs.values() if value.maker is not None]
+    return bool(makers_of_outputs) and operation.number > max(makers_of_outputs)
 
 
 def _is_kernel(layer: str, operation: Operation) -> bool:

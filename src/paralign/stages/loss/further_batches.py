@@ -39,7 +39,8 @@ def compare(context: Context, result: StageResult, evaluation: Capture, method: 
     ours, theirs = (BatchLosses.answer(c).refused for c in captures)
     for number, why in theirs.items():
         if number not in ours:
-            raise WorkerFailed("loss", f"the candidate's loss fails on batch {number}, the reference's does not: {why}", side="candidate")
+            kind, _, said = why.partition(": ")
+            raise WorkerFailed(kind, f"the candidate's loss fails on batch {number}, the reference's does not: {said}", side="candidate")
     for number, why in ours.items():
         result.notes.append(f"the reference's loss fails on batch {number} ({why}): left out")
     points = points_of(final(captures[0], run=DOUBLE), final(captures[1], run=DOUBLE))

@@ -173,7 +173,10 @@ class Loss(InRuns[LossRan], task="loss"):
 
 @dataclass
 class BatchesJudged(Ran):
-    """``batches``: how many were there. ``refused``: number of a batch -> why the loss fails on it as it is, in native precision."""
+    """``batches``: how many were there.
+
+    ``refused``: number of a batch -> why the loss fails on it, in native precision.
+    """
 
     batches: int = 0
     refused: Dict[str, str] = field(default_factory=dict)
