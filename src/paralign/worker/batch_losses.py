@@ -1,4 +1,4 @@
-"""The loss of several batches of an evaluation: what the first one lacks, another may have."""
+"""The loss of several batches of an evaluation."""
 
 from __future__ import annotations
 
