@@ -122,9 +122,10 @@ class Steps:
 
 
 def record_steps(context: Context) -> Steps | None:
-    """Both sides' steps on the first batches of the reference's own loader, where the check's inputs are its first one.
+    """Both sides' steps on the first batches of the reference's own loader.
 
-    Else on the check's inputs, step by step the same; where a side cannot take those, on the loader's all the same.
+    That is where the check's inputs are its first one. Else all steps are on the check's inputs; where a side cannot take those, on the
+    loader's all the same.
 
     Raises:
         WorkerFailed: what a side said of the check's inputs, where there are no such batches; of these, where it cannot take them either.

@@ -1,4 +1,7 @@
-"""The loss of further batches: padding, ignored labels or a rare class may lack in the first one."""
+"""The loss of further batches.
+
+Padding, labels to be ignored or a rare class may lack in the first one.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,10 @@ def compare(context: Context, result: StageResult, evaluation: Capture, method: 
 
 
 def first_wrong(pairs: Sequence[Pair]) -> int | None:
-    """The first of the evaluation's batches whose loss differs; None where the check's own does too, or none."""
+    """The first of the evaluation's batches whose loss differs.
+
+    None where the check's own does too, or none.
+    """
     wrong = [pair for pair in pairs if pair.verdict == DIVERGED]
     names = ["" if pair.reference is None else pair.reference.name for pair in wrong]
     if not names or not all(name.startswith(BATCH) for name in names):

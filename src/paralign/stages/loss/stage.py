@@ -90,7 +90,10 @@ def _missing(context: Context) -> StageResult | None:
 
 
 def _probe(context: Context, result: StageResult, method: Method) -> None:
-    """Ask both losses about further batches and rare cases, on the metric's outputs and labels."""
+    """Ask both losses about further batches and rare cases.
+
+    They are asked on the metric's outputs and labels.
+    """
     if context.labels is None or context.unlabelled:
         return
     try:
