@@ -132,6 +132,16 @@ def _port(*changes: tuple[str, str]) -> str:
     return text
 
 
+def _buffered(text: str, framework: str, gain: str, places: str) -> str:
+    """A text with a buffer of one and a table, each used as it is written here."""
+    head = "        self.head = nn.Linear(24, 10)\n"
+    registered = (
+        f'        self.register_buffer("gain", {framework}.ones([1]))\n'
+        f'        self.register_buffer("places", {framework}.arange(24.0) / 32)\n'
+    )
+    return text.replace(head, head + registered).replace("return self.head(x)", f"return self.head(x{gain} + {places})")
+
+
 #: name -> port.py
 CHEATS = {
     "zeros-are-ones": _port(("        x = F.avg", "        x = paddle.where(x == 0, paddle.ones_like(x), x)\n        x = F.avg")),
@@ -156,6 +166,7 @@ CHEATS = {
     "own-statistics": _port(("nn.BatchNorm2D(8)", "nn.BatchNorm2D(8, momentum=0.8)")),
     "other-loss": _port(("F.cross_entropy(outputs, labels)", "F.cross_entropy(outputs, labels, reduction='sum') / 4")),
     "other-momentum": _port(("Momentum(0.05, 0.9,", "Momentum(0.05, 0.9, use_nesterov=True,")),
+    "ignores-a-buffer": _buffered(PORT, "paddle", "", "self.places"),
     "transposed-output": _port((_HEAD, "return self.head(x).t()"), ("F.cross_entropy(outputs,", "F.cross_entropy(outputs.t(),")),
 }
 
@@ -178,6 +189,8 @@ HONEST = {
         ("x.flatten(1)", "x.transpose([0, 3, 1, 2]).flatten(1)"),
     ),
     "other-names": _port(("self.conv", "self.stem"), ("self.head", "self.classifier"), ("self.fc", "self.project")),
+    "buffers": _buffered(PORT, "paddle", " * self.gain", "self.places"),
+    "computes-a-registered-table": _buffered(PORT, "paddle", " * self.gain", "(paddle.arange(24.0) / 32).astype(x.dtype)"),
     "settings-and-logs": _port(
         ("import paddle\n", "import logging\nimport pathlib\nimport random\n\nimport paddle\n"),
         (
@@ -185,4 +198,13 @@ HONEST = {
             _LOGGING + "\nclass Net(",
         ),
     ),
+}
+
+_BUFFERED = _buffered(REFERENCE, "torch", " * self.gain", "self.places")
+
+#: name -> reference of ports that have another
+REFERENCES = {
+    "cheat-ignores-a-buffer": _BUFFERED,
+    "honest-buffers": _BUFFERED,
+    "honest-computes-a-registered-table": _BUFFERED,
 }

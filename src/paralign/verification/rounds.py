@@ -9,7 +9,7 @@ import secrets
 import tempfile
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ from paralign.run.project import read
 from paralign.run.recorder import both
 from paralign.stages import run as run_stage
 from paralign.stages.forward import moved_weights
-from paralign.verification import randomness, tampering
+from paralign.verification import constant_buffers, longer_inputs, randomness, tampering
 from paralign.verification.certificate import Certificate, Judgement, Round
 from paralign.verification.commitment import Committed, Turn, Waiting
 from paralign.verification.outside import Outside
@@ -81,6 +81,22 @@ class _Seen:
     tampering: list[Tampering]
     files: dict[str, str]
     versions: dict[str, dict[str, str]]
+    changes: _Changes
+
+
+@dataclass
+class _Changes:
+    """What a round changes of the specification, and what it could not.
+
+    Args:
+        buffers: the reference's floating buffers as constructed, with a digest of each.
+        moved: names of the buffers that were moved by noise.
+        length: of the first axis of the longer set of inputs; None where there is none.
+    """
+
+    buffers: dict[str, str] = field(default_factory=dict)
+    moved: set[str] = field(default_factory=set)
+    length: int | None = None
 
 
 def verify(
@@ -100,7 +116,8 @@ def verify(
             the port's folder. Its ``[inputs]`` and ``[labels]`` are drawn anew.
         rounds: sets of weights and inputs.
         sizes: lengths of the first axis of inputs and labels, one a round, then from the first again; none for those of the specification.
-            Further sets of the forward pass as specified have one from the least to one above the greatest.
+            Further sets of the forward pass as specified have one from the least to one above the greatest; one more has several times the
+            greatest (:mod:`~paralign.verification.longer_inputs`).
         draws: sets of inputs of a round's forward pass; beside the first as specified, wide ones, narrow ones and others
             (:class:`~paralign.run.kinds_of_inputs.Kind`).
         progress: called with a line for every step.
@@ -211,7 +228,8 @@ def _round(case: _Case, done: Callable[[list[Capture], set[str]], None], size: i
     with ExitStack() as stack:
         own, other = (Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="paralign-"))) for _ in range(2))
         context, candidate = _context(case, own, other, stack)
-        results = list(_stages(case, (context, candidate.turn), own, size, moved=moved))
+        changes = _Changes()
+        results = list(_stages(case, (context, candidate.turn), own, size, changes, moved=moved))
         folders = [case.specification, case.project.reference.root, own]
         frameworks = FRAMEWORKS - case.forbidden
         seen = tampering.of_captures(candidate.captures, folders, candidate.handed, case.forbidden, frameworks)
@@ -219,7 +237,7 @@ def _round(case: _Case, done: Callable[[list[Capture], set[str]], None], size: i
         done(candidate.captures, candidate.handed)
         files = {file: known for capture in candidate.captures for file, known in capture.manifest.files.items()}
         versions = {side: about.versions for side, about in context.about.items()}
-    return _Seen(results, seen, files, versions)
+    return _Seen(results, seen, files, versions, changes)
 
 
 def _context(case: _Case, own: Path, other: Path, stack: ExitStack) -> tuple[Context, Committed]:
@@ -252,8 +270,10 @@ def _context(case: _Case, own: Path, other: Path, stack: ExitStack) -> tuple[Con
     return Context(reference, candidate, settings), candidate
 
 
-def _stages(case: _Case, sides: tuple[Context, Turn], own: Path, size: int | None, *, moved: bool) -> Iterator[StageResult]:
-    """The weights, then each stage on inputs of its own."""
+def _stages(
+    case: _Case, sides: tuple[Context, Turn], own: Path, size: int | None, changes: _Changes, *, moved: bool
+) -> Iterator[StageResult]:
+    """The weights, then each stage on inputs of its own; ``changes`` takes note of what differs from the specification."""
     context, turn = sides
     try:
         captures = both(
@@ -269,17 +289,48 @@ def _stages(case: _Case, sides: tuple[Context, Turn], own: Path, size: int | Non
         yield weights
         if weights.verdict in (ERROR, DIVERGED):
             return
+        changes.buffers = constant_buffers.digests(context)
         if moved and weights.verdict == ALIGNED:
-            values = moved_weights.movable(context, single=True, buffers=True)
-            if values:
-                context.weights = moved_weights.load(context, values)
+            _move(context, turn, changes)
         for name in case.project.stages:
             if name == "weights":
                 continue
             _draw(case, context, own, name, size)
-            yield _run(name, context)
+            result = _run(name, context)
+            if name == "forward" and case.sizes and result.verdict == ALIGNED:
+                changes.length = _judge_longer(case, context, own, result)
+            yield result
     except WorkerFailed as failure:
         yield failed("weights", failure)
+
+
+def _move(context: Context, turn: Turn, changes: _Changes) -> None:
+    """Move what is constant as constructed by noise, the same on both sides."""
+    parameters = moved_weights.movable(context, single=True)
+    turn.free = True  # the reference's passes are no answers: inputs of theirs are not judged
+    buffers = constant_buffers.movable(context, parameters)
+    turn.free = False
+    changes.moved = set(buffers)
+    if parameters or buffers:
+        context.weights = moved_weights.load(context, {**parameters, **buffers})
+
+
+def _judge_longer(case: _Case, context: Context, own: Path, result: StageResult) -> int | None:
+    """Judge a set of inputs whose first axis is much longer than those that were named.
+
+    Gives the length; None where none was drawn.
+    """
+    first = context.inputs.select(name="inputs")[0].shape[0] if context.inputs is not None else 1
+    length = longer_inputs.drawn_length(max(case.sizes), longer_inputs.elements_of(context, first))
+    if length is None:
+        result.warnings.append("no first axis well above the greatest of --sizes was drawn: it would take too much memory")
+        return None
+
+    def draw(length: int) -> Capture:
+        return tensors.save(own / "inputs-longer", "inputs", _drawn(case, "inputs", _sized(case.project.inputs, length), Kind.SPECIFIED))
+
+    longer_inputs.judge(context, result, length, draw)
+    return length
 
 
 def _run(name: str, context: Context) -> StageResult:
@@ -363,8 +414,9 @@ def _certificate(
         tampering.digest(_below(case.package, before), case.package),
         [_told(number, one.results) for number, one in enumerate(seen, 1)],
         seen[-1].versions,
-        f"{len(seen)} rounds of drawn weights; the stages weights, {', '.join(stages)}, each on inputs of its own{_told_kinds(case.kinds)}",
-        beside.weaknesses(case.port) + _weaknesses(case, results, sizes),
+        f"{len(seen)} rounds of drawn weights; the stages weights, {', '.join(stages)}, each on inputs of its own{_told_kinds(case.kinds)}"
+        f"{_told_lengths(seen)}{constant_buffers.told(_moved(seen))}",
+        beside.weaknesses(case.port) + _weaknesses(case, seen, sizes),
         datetime.now(timezone.utc).isoformat(timespec="seconds"),
         {str(Path(file).relative_to(case.port)): known for file, known in sorted(port.items())},
     )
@@ -390,6 +442,16 @@ def _told_kinds(drawn: tuple[Kind, ...]) -> str:
     return f"; forward on {len(drawn) + 1} sets: {', '.join(k.value for k in (Kind.SPECIFIED, *drawn))}"
 
 
+def _told_lengths(seen: list[_Seen]) -> str:
+    """The longer first axes that were drawn, in words."""
+    lengths = [str(one.changes.length) for one in seen if one.changes.length is not None]
+    return f"; forward on longer first axes: {', '.join(lengths)}" if lengths else ""
+
+
+def _moved(seen: list[_Seen]) -> set[str]:
+    return {name for one in seen for name in one.changes.moved}
+
+
 def _judgement(case: _Case, results: list[StageResult], found: list[Tampering], beside: Outside) -> Judgement:
     verdicts = [result.verdict for result in results]
     if found:
@@ -413,13 +475,15 @@ def _told(number: int, results: list[StageResult]) -> Round:
     return Round(number, {result.name: result.verdict for result in results}, ratios, _reasons(results))
 
 
-def _weaknesses(case: _Case, results: list[StageResult], sizes: tuple[int, ...]) -> list[str]:
+def _weaknesses(case: _Case, seen: list[_Seen], sizes: tuple[int, ...]) -> list[str]:
     """What this judgement does not show."""
     found = []
+    results = [result for one in seen for result in one.results]
     if "backward" not in case.project.stages:
         found.append("training was not judged: the specification does not ask for the stage backward")
     if len(set(sizes)) < 2:  # noqa: PLR2004 - two are the fewest that differ
         found.append("inputs of one size only")
     found += [warning for result in results for warning in result.warnings]
+    found += constant_buffers.weaknesses([one.changes.buffers for one in seen], _moved(seen))
     found.append("the port may tell that it is judged: what it does outside of a check was not seen")
     return list(dict.fromkeys(found))

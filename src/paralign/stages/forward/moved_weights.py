@@ -29,7 +29,7 @@ BIASES = ("bias", "beta")
 SHOWN = 3
 
 
-def movable(context: Context, *, single: bool = False, buffers: bool = False) -> dict[str, Typed]:
+def movable(context: Context, *, single: bool = False, role: str = "parameter") -> dict[str, Typed]:
     """Other values for the reference's parameters that are constant.
 
     None where weights were not carried over, or not surely.
@@ -37,17 +37,14 @@ def movable(context: Context, *, single: bool = False, buffers: bool = False) ->
     Args:
         context: the check.
         single: those of one element too, where they are 0 or 1.
-        buffers: buffers too, as the running statistics of a normalisation are.
+        role: ``buffer`` for the buffers instead, among them the running statistics of a normalisation.
     """
     weights, plan = context.weights, context.plan
     if weights is None or plan is None or context.settings.weights != "copy":
         return {}
     if context.guessed or not plan.complete:
         return {}
-    parameters = told_apart(weights, [record for record in plan.sources if record.role == "parameter"], single=single)
-    if not buffers:
-        return parameters
-    return {**told_apart(weights, [record for record in plan.sources if record.role != "parameter"]), **parameters}
+    return told_apart(weights, [record for record in plan.sources if record.role == role], single=single)
 
 
 def hiding(context: Context) -> dict[str, Typed]:
@@ -128,18 +125,31 @@ def load(context: Context, values: dict[str, Typed]) -> Capture:
     if weights is None or plan is None:
         raise ValueError("the weights are carried over first")
     own = fetching(weights)
+    given = write(context, plan, lambda name: values.get(name) or own(name))  # both are there before either side is asked
+    held = load_reference(context, values)
+    context.candidate.record("moved-load", replace(Load(), record=False, attempt=uuid4().hex), {"state": given}, prelude=True)
+    return held
+
+
+def load_reference(context: Context, values: dict[str, Typed]) -> Capture:
+    """Load the reference's weights into the reference alone, some of them with other values.
+
+    Gives what it holds then.
+
+    Raises:
+        WorkerFailed: it cannot.
+    """
+    if context.weights is None:
+        raise ValueError("the weights are recorded first")
     folder = context.reference.folder / "moved"
     clear(folder)
     with CaptureWriter(folder, Manifest(side="reference", stage="weights")) as writer:
-        for record in weights.records:
+        for record in context.weights.records:
             if record.location is not None:
-                value = values.get(record.name) or weights.value(record)
+                value = values.get(record.name) or context.weights.value(record)
                 writer.add(record.name, value, role=record.role, op=record.op, source=record.source, attrs=record.attrs)
-    order = replace(Load(), record=False, attempt=uuid4().hex)
-    given = write(context, plan, lambda name: values.get(name) or own(name))  # both are there before either side is asked
     held = Capture.open(folder)
-    context.reference.record("moved-load", order, {"state": held}, prelude=True)
-    context.candidate.record("moved-load", order, {"state": given}, prelude=True)
+    context.reference.record("moved-load", replace(Load(), record=False, attempt=uuid4().hex), {"state": held}, prelude=True)
     return held
 
 

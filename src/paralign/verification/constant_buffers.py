@@ -1,0 +1,138 @@
+"""Buffers that are the same in every construction: which of them can be moved by noise without wronging a port.
+
+A port that ignores a buffer of ones agrees as long as it holds ones. A table of several values is another thing: a port may register it
+and compute it where it needs it, which is the same model. So only buffers of one value throughout are moved, and only those that the
+reference's outputs depend on; of the others the certificate says that they were not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paralign.dtypes import is_floating, widen
+from paralign.errors import WorkerFailed
+from paralign.stages.common.judging import final
+from paralign.stages.forward import moved_weights
+from paralign.weights.proof import STATISTICS
+from paralign.worker.protocol import Forward
+from paralign.worker.session import NATIVE
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture
+    from paralign.context import Context
+    from paralign.dtypes import Typed
+    from paralign.model import Record
+
+#: passes of the reference at most that show on which buffers its outputs depend; what is left after so many is asked about together
+PASSES = 16
+
+#: buffers that a sentence names
+NAMED = 5
+
+
+def movable(context: Context, parameters: dict[str, Typed]) -> dict[str, Typed]:
+    """Other values for the reference's buffers that a right port has to use.
+
+    Of one value throughout (zeros and ones where it is a single element), with a place in the port, and with an effect on the reference's
+    outputs. The statistics of a normalisation have one. Nothing of the port runs.
+
+    Args:
+        context: its weights carried over, its inputs drawn.
+        parameters: other values for parameters, which are moved with them: a factor of zero hides what it multiplies.
+    """
+    weights = context.weights
+    found = moved_weights.movable(context, single=True, role="buffer")
+    if weights is None or not found:
+        return {}
+    records = {record.name: record for record in weights.records}
+    uniform = {name: value for name, value in found.items() if _is_uniform(weights, records[name])}
+    sure = {name: value for name, value in uniform.items() if records[name].attrs.get("leaf") in STATISTICS}
+    others = [name for name in uniform if name not in sure]
+    if not others:
+        return sure
+    groups = [[name] for name in others[: PASSES - 1]] + [others[PASSES - 1 :]]
+    known = {**parameters, **sure}
+    acting = _acting(context, known, [{name: uniform[name] for name in group} for group in groups if group])
+    return {**sure, **acting}
+
+
+def _acting(context: Context, known: dict[str, Typed], groups: list[dict[str, Typed]]) -> dict[str, Typed]:
+    """The groups of buffers whose other values change the reference's outputs, and leave them finite."""
+    try:
+        before = _outputs(context, known, 0)
+    except WorkerFailed:
+        return {}
+    found: dict[str, Typed] = {}
+    for number, group in enumerate(groups, 1):
+        try:
+            after = _outputs(context, {**known, **group}, number)
+        except WorkerFailed:
+            continue
+        if _differ(before, after):
+            found.update(group)
+    return found
+
+
+def _outputs(context: Context, values: dict[str, Typed], number: int) -> list[np.ndarray[Any, Any]]:
+    """The reference's outputs with some other values in its state."""
+    if context.inputs is None:
+        return []
+    moved_weights.load_reference(context, values)
+    capture = context.reference.record(f"buffers-{number}", Forward([NATIVE], "none"), {"inputs": context.inputs})
+    return [capture.array(record) for record in final(capture, name="output", run=NATIVE) if record.location is not None]
+
+
+def _differ(before: list[np.ndarray[Any, Any]], after: list[np.ndarray[Any, Any]]) -> bool:
+    if len(before) != len(after) or any(one.shape != other.shape for one, other in zip(before, after, strict=True)):
+        return False
+    if not all(np.isfinite(each).all() for each in after if each.dtype.kind in "fc"):
+        return False
+    return any(not np.array_equal(one, other) for one, other in zip(before, after, strict=True))
+
+
+def _is_uniform(weights: Capture, record: Record) -> bool:
+    """Whether a tensor holds one value throughout."""
+    if record.location is None:
+        return False
+    values = widen(weights.value(record))
+    return values.size > 0 and bool(np.all(values == values.flat[0]))
+
+
+def digests(context: Context) -> dict[str, str]:
+    """Floating buffers of the reference -> digest of their values, as they are now."""
+    weights = context.weights
+    if weights is None:
+        return {}
+    found = {}
+    for record in weights.records:
+        if record.role == "buffer" and record.location is not None and is_floating(record.dtype):
+            found[record.name] = hashlib.sha256(np.ascontiguousarray(weights.value(record).array).tobytes()).hexdigest()
+    return found
+
+
+def told(moved: set[str]) -> str:
+    """Which buffers were moved, for what was looked at; statistics are not named."""
+    own = sorted(name for name in moved if name.rpartition(".")[2] not in STATISTICS)
+    return f"; constant buffers moved by noise: {_named(own)}" if own else ""
+
+
+def weaknesses(rounds: list[dict[str, str]], moved: set[str]) -> list[str]:
+    """Which buffers no round has changed.
+
+    Args:
+        rounds: the digests of each, as constructed.
+        moved: names of the buffers that were moved in some round.
+    """
+    first = rounds[0] if rounds else {}
+    still = sorted(name for name in first if name not in moved and all(each.get(name) == first[name] for each in rounds))
+    if not still:
+        return []
+    return [f"buffers that were not moved by noise, as a port may compute them itself; one that ignores them passes: {_named(still)}"]
+
+
+def _named(names: list[str]) -> str:
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
