@@ -41,3 +41,34 @@ def test_what_is_random_in_train_mode_is_judged(tmp_path, text, judgement, said)
     found = verify(port, spec, rounds=1, draws=1)
     assert found.judgement is judgement, found.reasons
     assert said in " ".join(found.reasons)
+
+
+FORWARD = P.SPEC.replace(', "backward"]', "]")
+IDLE = ("* self.gain + self.places", "* 1.0 + self.places")
+
+
+@pytest.mark.torch
+@pytest.mark.paddle
+@pytest.mark.parametrize(
+    ("text", "change", "judgement"),
+    [
+        (P.CHEATS["ignores-a-buffer"], None, Judgement.REJECTED),
+        (P.CHEATS["ignores-a-buffer"], IDLE, Judgement.ACCEPTED),
+        (P.HONEST["computes-a-registered-table"], None, Judgement.ACCEPTED),
+    ],
+    ids=["ignored", "ignored on both sides", "computed"],
+)
+def test_a_buffer_of_one_that_acts_is_moved_and_a_table_is_not(tmp_path, text, change, judgement):
+    spec, port = tmp_path / "spec", tmp_path / "port"
+    spec.mkdir()
+    port.mkdir()
+    reference = P.REFERENCES["cheat-ignores-a-buffer"]
+    (spec / "paralign.toml").write_text(FORWARD)
+    (spec / "reference.py").write_text(reference.replace(*change) if change else reference)
+    (port / "port.py").write_text(text)
+    found = verify(port, spec, rounds=2, draws=1)
+    assert found.judgement is judgement, found.reasons
+    assert ("constant buffers moved by noise: gain" in found.looked) is (change is None)
+    (still,) = [weakness for weakness in found.weaknesses if weakness.startswith("buffers that were not moved")]
+    assert "places" in still
+    assert ("gain" in still) is (change is not None)

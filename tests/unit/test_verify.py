@@ -10,7 +10,7 @@ import pytest
 from paralign import cli
 from paralign.errors import UsageError, WorkerFailed
 from paralign.run.recorder import Recorder
-from paralign.verification import Judgement, verify
+from paralign.verification import Judgement, constant_buffers, longer_inputs, verify
 from paralign.verification.certificate import genuine
 from paralign.verification.commitment import Committed, Turn, Waiting
 from paralign.worker.protocol import Forward
@@ -113,6 +113,39 @@ def test_a_reference_that_fails_on_further_inputs_is_no_fault_of_the_port(case):
     found = verify(port, spec, rounds=1)
     assert found.judgement is Judgement.ACCEPTED, found.reasons
     assert any("wide: not judged, as the reference fails there" in weakness for weakness in found.weaknesses)
+
+
+@pytest.mark.parametrize("name", ["long-inputs", "raises-for-long-inputs"])
+def test_a_port_that_is_wrong_for_a_long_first_axis_is_rejected_once_lengths_are_named(case, name):
+    spec, port = case
+    (port / "port.py").write_text(C.CHEATS[name])
+    assert verify(port, spec, rounds=1).judgement is Judgement.ACCEPTED
+    found = verify(port, spec, rounds=1, sizes=(4, 6))
+    assert found.judgement is Judgement.REJECTED
+    assert "a first axis of" in " ".join(found.reasons)
+
+
+def test_a_length_that_the_reference_refuses_is_no_fault_of_the_port(case):
+    spec, port = case
+    name = "of-a-reference-that-refuses-long-inputs"
+    (spec / "reference.py").write_text(C.REFERENCES[f"honest-{name}"])
+    (port / "port.py").write_text(C.HONEST[name])
+    found = verify(port, spec, rounds=1, sizes=(4, 6))
+    assert found.judgement is Judgement.ACCEPTED, found.reasons
+    assert any("a first axis of" in weakness and "the reference fails there" in weakness for weakness in found.weaknesses)
+
+
+@pytest.mark.parametrize(("greatest", "elements"), [(6, 8.0), (6, 5e4), (1, 1.0), (64, 1e4)])
+def test_a_longer_first_axis_is_several_times_the_greatest_and_bounded(greatest, elements):
+    lengths = {longer_inputs.drawn_length(greatest, elements) for _ in range(200)}
+    most = max(2 * longer_inputs.LEAST * greatest, longer_inputs.CHEAP / elements)
+    assert all(longer_inputs.LEAST * greatest <= length <= most for length in lengths)
+    assert len(lengths) > 1
+
+
+def test_a_longer_first_axis_that_takes_too_much_memory_is_not_drawn():
+    assert longer_inputs.drawn_length(6, longer_inputs.BOUND / 35) is None
+    assert longer_inputs.drawn_length(6, longer_inputs.BOUND / 37) is not None
 
 
 def test_what_is_constant_as_constructed_is_moved_in_every_second_round(case):
@@ -232,3 +265,11 @@ def test_a_port_that_never_answers_is_no_reason_to_wait_for_ever(tmp_path):
     reference = Waiting("reference", None, tmp_path, {}, turn=Turn(), timeout=0.05)
     with pytest.raises(WorkerFailed, match="has not answered"):
         reference.record("forward", Forward([NATIVE]))
+
+
+def test_buffers_that_no_round_has_changed_are_named():
+    rounds = [{"places": "a", "drawn": "b", "gain": "c"}, {"places": "a", "drawn": "d", "gain": "c"}]
+    (told,) = constant_buffers.weaknesses(rounds, {"gain"})
+    assert told.endswith(": places")
+    assert constant_buffers.weaknesses(rounds, {"gain", "places"}) == []
+    assert constant_buffers.told({"norm.running_mean", "gain"}) == "; constant buffers moved by noise: gain"
