@@ -273,7 +273,10 @@ def _context(case: _Case, own: Path, other: Path, stack: ExitStack) -> tuple[Con
 def _stages(
     case: _Case, sides: tuple[Context, Turn], own: Path, size: int | None, changes: _Changes, *, moved: bool
 ) -> Iterator[StageResult]:
-    """The weights, then each stage on inputs of its own; ``changes`` takes note of what differs from the specification."""
+    """The weights, then each stage on inputs of its own.
+
+    ``changes`` takes note of what differs from the specification.
+    """
     context, turn = sides
     try:
         captures = both(
