@@ -41,9 +41,9 @@ ENDED = ("killed", "crashed", "timeout", "stopped")
 
 
 def drawn_length(greatest: int, elements: float) -> int | None:
-    """A length that nobody named, several times the greatest that was; its logarithm is uniform.
+    """A length that nobody named, several times the greatest that was.
 
-    None where it would take too many elements.
+    Its logarithm is uniform. None where it would take too many elements.
 
     Args:
         greatest: of the lengths that were named.
@@ -58,7 +58,10 @@ def drawn_length(greatest: int, elements: float) -> int | None:
 
 
 def elements_of(context: Context, length: int) -> float:
-    """Elements of the first set of inputs and of the reference's outputs for it, for a length of 1."""
+    """Elements of the first set of inputs, and of the reference's outputs for it.
+
+    For a length of 1, where it has ``length``.
+    """
     given = [] if context.inputs is None else context.inputs.select(name="inputs")
     made = final(context.artifacts["forward"][0], name="output", run=NATIVE)
     return sum(math.prod(record.shape) for record in (*given, *made)) / max(1, length)
