@@ -1,4 +1,4 @@
-"""Buffers that are the same in every construction: which of them can be moved by noise without wronging a port.
+"""Buffers that are the same in every construction, and which of them are moved by noise.
 
 A port that ignores a buffer of ones agrees as long as it holds ones. A table of several values is another thing: a port may register it
 and compute it where it needs it, which is the same model. So only buffers of one value throughout are moved, and only those that the
@@ -60,7 +60,10 @@ def movable(context: Context, parameters: dict[str, Typed]) -> dict[str, Typed]:
 
 
 def _acting(context: Context, known: dict[str, Typed], groups: list[dict[str, Typed]]) -> dict[str, Typed]:
-    """The groups of buffers whose other values change the reference's outputs, and leave them finite."""
+    """The groups of buffers whose other values change the reference's outputs.
+
+    These have to stay finite.
+    """
     try:
         before = _outputs(context, known, 0)
     except WorkerFailed:
