@@ -15,7 +15,17 @@ from paralign.errors import WorkerFailed
 from paralign.locate import pipeline
 from paralign.locate.provenance import optimizer_settings
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, StageResult, Unjudged
-from paralign.stages.backward import drawn_steps, feeding, made_up, native_gradients, neutral, own_step_judging, unshown_settings, untrained
+from paralign.stages.backward import (
+    drawn_steps,
+    feeding,
+    layer_modes,
+    made_up,
+    native_gradients,
+    neutral,
+    own_step_judging,
+    unshown_settings,
+    untrained,
+)
 from paralign.stages.backward.step_pairs import Steps
 from paralign.stages.backward.where_it_starts import first_divergence, places_of, replay_random, watch_operations
 from paralign.stages.common import added_up, lower_precision, nonfinite, precision, repeatability
@@ -49,6 +59,8 @@ def run(context: Context) -> StageResult:
         result = _run(context) if _draws_in_eval(context, result) else result
         feeding.judge(context, result, fed)
         judged = own_step_judging.judge(context, result)
+    layer_modes.explain(context, judged)
+    layer_modes.say_unset(context, judged)
     if made_up.has_excused(context, judged):
         _judge_native(context, judged, context.artifacts[_STEPS])  # which is not asked of steps that diverge
     return judged

@@ -284,6 +284,51 @@ class OwnSteps(InRuns[OwnStepped], task="own_steps"):
 
 
 @dataclass
+class LayerMode:
+    """A layer that asks for its mode, when a training step calls it first.
+
+    Args:
+        name: its path.
+        op: its class.
+        trains: whether it computes as in train mode.
+        line: the user's, ``file:line``, that set its mode last; None where none did.
+    """
+
+    name: str
+    op: str
+    trains: bool
+    line: Optional[str] = None
+
+
+@dataclass
+class LayerModesTold(Ran):
+    """The modes of layers in a training step.
+
+    Args:
+        layers: those that were called and ask for their mode.
+        defined: the line of ``train_step``; None where the model alone was called.
+        overrides: path of a layer -> the line of its own ``train``, which nobody called when the model was put into train mode.
+    """
+
+    layers: List[LayerMode] = field(default_factory=list)
+    defined: Optional[str] = None
+    overrides: Dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LayerModes(InRuns[LayerModesTold], task="layer_modes"):
+    """The first of the runs that succeeds.
+
+    Args:
+        step: whether ``train_step`` is run; the model alone in train mode, if not.
+        force: path of a layer -> the mode that it is put into before it is called.
+    """
+
+    step: bool
+    force: Dict[str, bool] = field(default_factory=dict)
+
+
+@dataclass
 class WitnessTold:
     """The first operation that made what is not finite of what is; its lines, innermost first."""
 
