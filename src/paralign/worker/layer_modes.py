@@ -1,4 +1,4 @@
-"""Which layers are in train mode while a training step calls them, and which line put them there."""
+"""Which layers a training step calls in train mode, and by which line they are in it."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _step(session: "Session", run: str, values: "Dict[str, Capture]") -> None:
 
 @contextmanager
 def _setting_lines(model: Any) -> "Iterator[Dict[int, Optional[str]]]":
-    """``id`` of every layer whose mode was set inside, by itself -> the user's line that did so last.
+    """``id`` of every layer whose mode is set inside -> the user's line that did so last.
 
     None where no line of the user's did. Layers inside of it are set with it.
     """

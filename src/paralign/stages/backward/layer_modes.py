@@ -57,7 +57,7 @@ def explain(context: Context, result: StageResult) -> None:
 
 
 def say_unset(context: Context, result: StageResult) -> None:
-    """Note where one side's step alone puts the model into train mode: the check does that for both."""
+    """Note where one side's step alone calls ``train()``: the check does so for both."""
     if "own steps" not in context.artifacts:
         return
     answers = [OwnSteps.answer(capture) for capture in context.artifacts["own steps"]]
@@ -140,7 +140,7 @@ def _counterparts(context: Context) -> dict[str, str]:
 
 
 def _apart(reference: Capture, candidate: Capture) -> float | None:
-    """How far the model's outputs are apart, beside their size; None where they cannot be compared."""
+    """The distance of the model's outputs, relative L2; None where shapes differ."""
     ends = [{r.leaf: r for r in c.select(name="output") if r.location is not None} for c in (reference, candidate)]
     if not ends[0] or len(ends[0]) != len(ends[1]):
         return None
