@@ -161,6 +161,7 @@ def run_stages(
     A side that fails gives its stage the verdict ``error``.
     """
     result = CheckResult()
+    context.stages = list(names)
     progress("starting both sides")
     try:
         describe(context, result, functions)

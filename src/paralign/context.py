@@ -70,7 +70,7 @@ class Context:
     under '' of those that every stage needs. ``replays``: what passes with the reference's draws came to, by mode.
     ``untested``: what differs in the loss without effect on any value. ``part`` is added to the
     names of captures, so that those of several splits lie beside each other. ``untraced``: side -> why its expressions could not be
-    followed, or not all of them, in the stage under way.
+    followed, or not all of them, in the stage under way. ``stages`` are those that the check was asked for.
     """
 
     reference: Recorder
@@ -94,6 +94,7 @@ class Context:
     untested: list[str] = field(default_factory=list)
     part: str = ""
     untraced: dict[str, str] = field(default_factory=dict)
+    stages: list[str] = field(default_factory=list)
 
     def note_used(self, stage: str) -> None:
         """Note the files behind the captures of a stage.

@@ -317,3 +317,15 @@ def test_own_steps_that_the_stage_does_not_run_are_said(sides, told):
         both[side].functions["train_step"] = lambda _model, optimizer, _batch: optimizer.step()
     said = [w for w in checked(*both).warnings if "train_step" in w]
     assert [w.startswith(told) for w in said] == [True] * bool(sides)
+
+
+def test_own_steps_that_another_stage_of_the_check_compares_are_no_warning():
+    both = [live(None) for _ in range(2)]
+    for side in both:
+        side.functions["train_step"] = lambda _model, optimizer, _batch: optimizer.step()
+    result = check(*both, stages=["optimizer", "backward"])["optimizer"]
+    assert not [w for w in result.warnings if "train_step" in w]
+    assert [n for n in result.notes if n.endswith("what train_step does with them is compared by the stage backward")]
+    del both[0].functions["train_step"]  # the stage backward runs none then
+    result = check(*both, stages=["optimizer", "backward"])["optimizer"]
+    assert [w for w in result.warnings if w.startswith("train_step of the candidate was not run here")]

@@ -85,10 +85,12 @@ def run(context: Context) -> StageResult:
 def _say_own_steps(context: Context, result: StageResult) -> None:
     """Say that a program's own steps were not run here.
 
-    They may clip or scale gradients before the update.
+    They may clip or scale gradients before the update. A note is enough where the same check compares both sides' steps.
     """
     having = [side for side in ("reference", "candidate") if context.has(side, "train_step")]
-    if having:
+    if context.has_both("train_step") and "backward" in context.stages:
+        result.notes.append("gradients were handed to the optimizers alone: what train_step does with them is compared by the stage backward")
+    elif having:
         result.warnings.append(
             f"train_step of the {' and the '.join(having)} was not run here: gradients were handed to the optimizers alone. "
             "What it does between gradients and update (clipping, scaling) is compared by the stage backward"
