@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from paralign.adapters import finding
 from paralign.capture import Capture, CaptureWriter
 from paralign.dtypes import Typed
 from paralign.errors import EnvironmentUnavailable, UsageError
@@ -40,6 +41,27 @@ def test_a_callable_belongs_to_numpy_where_no_framework_is_named():
     assert found.adapter.name == "numpy"
     assert isinstance(found.model, Model)
     assert built == [1]
+
+
+def test_a_model_of_no_named_framework_is_drawn_from_the_seed(monkeypatch):
+    for name in ("torch", "paddle"):
+        monkeypatch.delitem(__import__("sys").modules, name, raising=False)
+    drawing = {"build_model": lambda: Model(drawn=np.random.normal(size=3))}  # noqa: NPY002 - what is seeded
+    drawn = [Session("reference", drawing, None, seed=seed).model.drawn.tolist() for seed in (5, 5, 6)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    named = Session("reference", drawing, "numpy", seed=5).model.drawn.tolist()
+    assert drawn[0] == named
+
+
+def test_a_framework_that_build_model_imports_itself_is_seeded_too(monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(finding, "imported", list)  # as before its import
+    weights = []
+    for _ in range(2):
+        model = Session("reference", {"build_model": lambda: torch.nn.Linear(3, 2)}, None, seed=5).model
+        weights.append(model.weight.tolist())
+    torch.manual_seed(5)
+    assert weights == [torch.nn.Linear(3, 2).weight.tolist()] * 2
 
 
 def test_a_side_without_a_model_gets_an_adapter_all_the_same(monkeypatch):

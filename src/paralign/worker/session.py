@@ -19,7 +19,7 @@ from paralign.adapters.base import Adapter, Entry, Lending, Observing, Rememberi
 from paralign.adapters.finding import detect, load
 from paralign.capture import Capture, CaptureWriter
 from paralign.dtypes import Typed, is_complex, is_floating, narrow, widen
-from paralign.errors import UsageError
+from paralign.errors import EnvironmentUnavailable, UsageError
 from paralign.model import Manifest
 from paralign.registry import SIGNATURES
 from paralign.trainlog.peaks import forget_peak, peak_bytes
@@ -111,6 +111,7 @@ class Session:
             self._adapter = load(imported[0] if len(imported) == 1 else finding.PLAIN)
             self._adapter.use_device(self.device)
         if self._adapter is None:
+            seeded = self._seed_imported()
             model = self._build()
             framework = detect(model)
             if framework is None and callable(model):
@@ -123,8 +124,22 @@ class Session:
                 )
             self._adapter = load(framework)
             self._adapter.use_device(self.device)
+            if framework not in seeded and framework != finding.PLAIN:  # imported by build_model() itself: it drew from no seed
+                self._adapter.seed(self.base_seed)
+                model = self._build()
             self._keep(model)
         return self._adapter
+
+    def _seed_imported(self) -> List[str]:
+        """Seed the frameworks that are imported, before it is known which one the model is of."""
+        seeded = []
+        for name in finding.imported() or [finding.PLAIN]:
+            try:
+                load(name).seed(self.base_seed)
+            except EnvironmentUnavailable:  # too old; the model may well be of another
+                continue
+            seeded.append(name)
+        return seeded
 
     @property
     def is_live(self) -> bool:
