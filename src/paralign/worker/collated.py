@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import copy
 import itertools
-from typing import TYPE_CHECKING, Any, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Dict, List
 
-from paralign.worker import redrawn, whole
+from paralign.worker import loaders, redrawn, whole
 from paralign.worker.data import add_leaves
 from paralign.worker.loading import rebuilt
 from paralign.worker.protocol import Collated, Redrawn
@@ -36,7 +36,7 @@ def collated(session: Session, writer: CaptureWriter, options: Collated, values:
         session.adapter.seed(redrawn.seed_of(session, number))
         with tape.running():
             batch = loader.collate_fn([loader.dataset[index] for index in indices])
-        add_leaves(session, writer, f"dataloader_{number}", batch, source=_line_of(loader.collate_fn))
+        add_leaves(session, writer, f"dataloader_{number}", batch, source=loaders.line_of(loader.collate_fn))
         answer.draws[str(number)] = len(tape.draws)
         if tape.apart:
             answer.misfits[str(number)] = tape.apart
@@ -71,14 +71,3 @@ def _gives_what_is_collated(session: Session, loader: Any, batches: List[List[in
     given = whole.Fingerprints(session)
     given.add(0, first)
     return made.count > 0 and made.hashes(0) == given.hashes(0)
-
-
-def _line_of(function: Any) -> Optional[str]:
-    """Where a function is defined, or what a partial or an object calls.
-
-    None where that is not written in Python.
-    """
-    inner = getattr(function, "func", function)
-    held: List[Any] = [inner, getattr(inner, "__func__", None), vars(type(inner)).get("__call__")]
-    code = next((c for c in (getattr(each, "__code__", None) for each in held) if c is not None), None)
-    return None if code is None else f"{code.co_filename}:{code.co_firstlineno}"

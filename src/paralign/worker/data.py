@@ -280,6 +280,7 @@ def _record_batches(session: Session, writer: CaptureWriter, loader: Any, option
         session.seed()
         answer.rows = whole.record_rows(session, writer, iter(loader), until=until)
     answer.settings = loaders.settings(loader)
+    answer.collate = loaders.users_line_of(getattr(loader, "collate_fn", None))
     answer.epochs = loaders.record_epochs(session, writer, loader)
 
 

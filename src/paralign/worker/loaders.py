@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional,
 import numpy as np
 
 from paralign.dtypes import unboxed
+from paralign.worker.files import system_folders
+from paralign.worker.frames import is_users
 from paralign.worker.protocol import EpochsDrawn
 
 if TYPE_CHECKING:
@@ -181,3 +183,20 @@ def rows_of(sizes: List[int]) -> int:
     1 where they do not share one.
     """
     return sizes[0] if sizes and len(set(sizes)) == 1 else 1
+
+
+def line_of(function: Any) -> Optional[str]:
+    """Where a function is defined, or what a partial or an object calls.
+
+    None where that is not written in Python.
+    """
+    inner = getattr(function, "func", function)
+    held: List[Any] = [inner, getattr(inner, "__func__", None), vars(type(inner)).get("__call__")]
+    code = next((c for c in (getattr(each, "__code__", None) for each in held) if c is not None), None)
+    return None if code is None else f"{code.co_filename}:{code.co_firstlineno}"
+
+
+def users_line_of(function: Any) -> Optional[str]:
+    """Where a function is defined, if that is in the user's own code."""
+    line = line_of(function)
+    return line if line is not None and is_users(line.rpartition(":")[0], system_folders()) else None

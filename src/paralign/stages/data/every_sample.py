@@ -187,7 +187,8 @@ def _as_set(context: Context, result: StageResult, captures: tuple[Capture, Capt
     pair = unmeasured("dataloader", ALIGNED if fits else DIVERGED, note)
     result.pairs.append(pair)
     result.notes.append(note)
-    result.coverage.append(Coverage("samples in batches", met, counts[0]))
+    seen = met if fits else counts[0]  # of batches that differ every sample was compared, the wrong ones too
+    result.coverage.append(Coverage("samples in batches", seen, counts[0]))
 
 
 def _say_unseen(result: StageResult, why: str, total: int | None) -> None:

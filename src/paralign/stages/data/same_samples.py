@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 #: what the keys of such pairs end with
 SAME = " (same samples)"
 
+#: the artifact with both sides' batches of them
+COLLATED = "collated batches"
+
 
 class Outcome(Enum):
     """What came of batches of the same samples."""
@@ -111,6 +114,7 @@ def _with_equal_draws(
 
 def _add(context: Context, result: StageResult, found: tuple[Capture, Capture], answer: DataSeen, count: int) -> None:
     """The pairs of batches of the same samples."""
+    context.artifacts[COLLATED] = found
     records = [[r for r in c.records if r.role != "state"] for c in found]
     pairs = paired(*found, points_of(*records), ROUNDING, context.settings.tolerance_of("data"))
     for pair in pairs:

@@ -12,7 +12,7 @@ from paralign.model import DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED, Divergence
 from paralign.stages.common import nonfinite
 from paralign.stages.common.judging import ROUNDING, conclude, paired, points_of
 from paralign.stages.common.places import Kind, key_of_record, part_of
-from paralign.stages.data import augmented, data_settings, every_sample, first_wrong_sample, kinds_of_data, manifests, samplers
+from paralign.stages.data import augmented, data_settings, every_sample, first_wrong_sample, kinds_of_data, manifests, padding, samplers
 from paralign.worker.protocol import Data, DataSeen
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def _split(context: Context) -> StageResult:
     if result.verdict == DIVERGED:
         result.divergence = first(result.pairs)
         first_wrong_sample.follow(context, result, reference, candidate, replaced=replaced)
+        padding.explain(context, result, (reference, candidate))
         every_sample.explain_shuffled(context, result, reference, candidate)
         kinds_of_data.explain(result, reference, candidate)
     kinds_of_data.decoders(result, reference, candidate)

@@ -89,7 +89,9 @@ def _say_own_steps(context: Context, result: StageResult) -> None:
     """
     having = [side for side in ("reference", "candidate") if context.has(side, "train_step")]
     if context.has_both("train_step") and "backward" in context.stages:
-        result.notes.append("gradients were handed to the optimizers alone: what train_step does with them is compared by the stage backward")
+        result.notes.append(
+            "gradients were handed to the optimizers alone: what train_step does with them is compared by the stage backward"
+        )
     elif having:
         result.warnings.append(
             f"train_step of the {' and the '.join(having)} was not run here: gradients were handed to the optimizers alone. "

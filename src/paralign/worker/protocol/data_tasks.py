@@ -59,6 +59,7 @@ class DataSeen:
         classes: their names, None where nobody tells.
         shuffled: whether the order is random; ``rows``: the samples of its batches then.
         settings: of the loader, as text; ``epochs``: what its sampler gives.
+        collate: the user's line that defines the function which puts batches together; None where it is none of the user's.
     """
 
     dataset: bool = False
@@ -77,6 +78,7 @@ class DataSeen:
     rows: Optional[Rows] = None
     settings: Dict[str, str] = field(default_factory=dict)
     epochs: Optional[EpochsDrawn] = None
+    collate: Optional[str] = None
 
 
 @dataclass(frozen=True)
