@@ -1,4 +1,4 @@
-"""Batches of equal samples that are padded otherwise: at the other end, with another value, to another length."""
+"""Batches of equal samples that are padded at another end, with another value or length."""
 
 from __future__ import annotations
 
