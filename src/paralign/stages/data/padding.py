@@ -55,7 +55,7 @@ class Padding:
 
 
 def explain(context: Context, result: StageResult, captures: tuple[Capture, Capture]) -> None:
-    """Say that the samples agree and their padding does not, with the lines of the collate functions."""
+    """Say that samples agree and their padding does not, with both collate functions."""
     wrong = result.wrong
     if not wrong or any(batch_of(pair) is None for pair in wrong):
         return
