@@ -34,7 +34,7 @@ class Way:
 
     In the latter, arguments are listed.
 
-    ``instead`` are templates for calls that give an argument, ``only`` values that arguments must have for the template to be right.
+    ``instead`` are templates for calls that give an argument, ``absent`` for calls that do not give it, or None, ``only`` values that arguments must have for the template to be right.
     ``sets`` are arguments that others are written for, and these. ``ignored`` are arguments that a template may leave out. ``told`` is a
     condition that the ledger says of every call, ``refuses`` says when the written call raises.
     """
@@ -43,6 +43,7 @@ class Way:
     same: frozenset[str] = frozenset()
     call: str = ""
     instead: tuple[tuple[str, str], ...] = ()
+    absent: tuple[tuple[str, str], ...] = ()
     only: tuple[tuple[str, object], ...] = ()
     ignored: frozenset[str] = frozenset()
     told: str = ""
@@ -126,6 +127,7 @@ def _way(raw: str | dict[str, Any]) -> Way:
         same=frozenset(raw.get("same", ())),
         call=raw.get("call", ""),
         instead=tuple(raw.get("instead", {}).items()),
+        absent=tuple(raw.get("absent", {}).items()),
         only=tuple(raw.get("only", {}).items()),
         ignored=frozenset(raw.get("ignored", ())),
         told=raw.get("told", ""),

@@ -318,6 +318,8 @@ class Placer(Writer):
         if isinstance(node, ast.Call):
             names = self._names_of(node)
             return bool(names) and all(name in _FRESH or name in self._inplace_of(node) for name in names)
+        if isinstance(node, ast.BinOp | ast.UnaryOp):  # a result of arithmetic is new
+            return not isinstance(getattr(node, "op", None), ast.UAdd)
         while isinstance(node, ast.Attribute) and node.attr not in _VIEWS:
             node = node.value
         return isinstance(node, ast.Name)
