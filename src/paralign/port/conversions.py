@@ -34,7 +34,8 @@ class Way:
 
     In the latter, arguments are listed.
 
-    ``instead`` are templates for calls that give an argument, ``absent`` for calls that do not give it, or None, ``only`` values that arguments must have for the template to be right.
+    ``instead`` are templates for calls that give an argument, ``absent`` for calls that
+    may not give it, or None, ``only`` values that arguments must have for the template to be right.
     ``sets`` are arguments that others are written for, and these. ``ignored`` are arguments that a template may leave out. ``told`` is a
     condition that the ledger says of every call, ``refuses`` says when the written call raises.
     """

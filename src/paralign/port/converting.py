@@ -253,7 +253,7 @@ class Converter(Deriver):
         """
         plain = self._without_out(use)
         around = _around_of(plain)
-        plain = replace(plain, keywords=[each for each in plain.keywords if each.arg not in around])
+        plain = replace(plain, keywords=[each for each in plain.keywords if each.arg not in around and not _says_nothing(each, plain.name)])
         return without_legacy(plain) or plain
 
     def _without_out(self, use: Use) -> Use:
@@ -465,6 +465,14 @@ class Converter(Deriver):
         inplace = node.func.attr.endswith("_") and not node.func.attr.endswith("__")
         if inplace and not self._is_whole(node.func.value):
             raise ByHand("in place on a part of a tensor: Paddle's parts are copies")
+
+
+def _says_nothing(keyword: ast.keyword, name: str) -> bool:
+    """Whether an argument chooses nothing of the result: no generator, or one that PyTorch's stored signature leaves out."""
+    if keyword.arg == "generator":
+        return isinstance(keyword.value, ast.Constant) and keyword.value.value is None
+    signature = signature_of(name)
+    return keyword.arg in conversions().dropped - {"device"} and signature.known and signature.parameter(keyword.arg) is None
 
 
 def _is_known(name: str) -> bool:

@@ -112,19 +112,10 @@ def _bound(use: Use) -> Bound:
         target = first if name == "input" and first in _FIRST else _SECOND.get(name, "")
         if target and signature.parameter(target) is not None and target not in bound.given:
             bound.given[target] = bound.unknown.pop(name)
-    for name in conversions().dropped & bound.unknown.keys():  # PyTorch takes it, whether or not its signature is told in full
-        del bound.unknown[name]
-    if _is_none(bound.given.get("generator", bound.unknown.get("generator"))):
-        bound.given.pop("generator", None)
-        bound.unknown.pop("generator", None)
     way = conversions().calls.get(use.name)
     if way is not None and way.template and signature.parameter("reduction") is not None:
         _reduced(bound)
     return bound
-
-
-def _is_none(node: ast.expr | None) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _reduced(bound: Bound) -> None:
@@ -169,7 +160,7 @@ def _chosen(use: Use, bound: Bound, way: Way | None) -> Way | None:
     if use.name == "torch.nn.ModuleList" and use.form is Form.CALL and not isinstance(bound.given.get("modules"), _LISTS):
         return Way("paddle.nn.LayerList(list({modules}))")  # Paddle loses the first of a generator
     for argument, template in way.absent:
-        if not bound.open and not bound.many and (argument not in bound.given or bound.value(argument) is None):
+        if not bound.open and not bound.many and (argument not in bound.given or bound.value(argument) in (None, UNREADABLE)):
             return replace(way, template=template)
     for argument, template in way.instead:
         if bound.given.get(argument) is not None and bound.value(argument) is not None and not _as_default(argument, bound):
