@@ -6,6 +6,7 @@ They have PyTorch's arguments, and what Paddle makes of them.
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -105,6 +106,9 @@ def adapter_of(name: str, paddle: Table) -> Adapter | None:
     made = _planned(name, taken, paddle)
     if made is None or "{*}" in made.template:
         return None
+    plain = [each.default is None for each in signature.parameters if each.kind is Kind.PLAIN]
+    if any(later and not sooner for sooner, later in itertools.pairwise(plain)):
+        return None  # randint(low=0, high, size): which places are given decides what they mean
     gap = False
     for each in signature.parameters:
         if each.kind in (Kind.ARGUMENTS, Kind.KEYWORDS) or each.default is None or not _is_literal(each):
