@@ -122,7 +122,9 @@ def test_lazy_layers_are_made_at_the_first_call(tmp_path):
     pytest.importorskip("paddle")
     pytest.importorskip("torch")
     assert not convert(tmp_path, LAZY.replace("{before}", "")).left
-    given = [subprocess.run([sys.executable, tmp_path / name], capture_output=True, text=True, check=True) for name in ("source.py", "port.py")]
+    given = [
+        subprocess.run([sys.executable, tmp_path / name], capture_output=True, text=True, check=True) for name in ("source.py", "port.py")
+    ]
     assert given[0].stdout == given[1].stdout
 
 
@@ -165,7 +167,9 @@ def test_what_has_no_counterpart_raises_when_it_runs(tmp_path, call):
     ],
 )
 def test_an_argument_that_nobody_executed_is_left_by_hand(tmp_path, call):
-    text = f"import torch\nimport torch.nn.functional as F\n\ng, x = torch.Generator(), torch.ones(2)\n\n\ndef f(x, g):\n    return {call}\n"
+    text = (
+        f"import torch\nimport torch.nn.functional as F\n\ng, x = torch.Generator(), torch.ones(2)\n\n\ndef f(x, g):\n    return {call}\n"
+    )
     assert any(place.line > 6 and place.fate is Fate.BY_HAND for place in convert(tmp_path, text).places)
 
 

@@ -19,7 +19,7 @@ from paralign.port.planning import ByHand, Plan, plan
 from paralign.port.values import Form, Use
 
 if TYPE_CHECKING:
-    from paralign.catalogue.parameters import Table
+    from paralign.catalogue.parameters import Signature, Table
 
 _HOLE = re.compile(r"\{(\w+)\}")
 
@@ -104,11 +104,8 @@ def adapter_of(name: str, paddle: Table) -> Adapter | None:
         if each.default is None:
             taken.append(each)
     made = _planned(name, taken, paddle)
-    if made is None or "{*}" in made.template:
+    if made is None or "{*}" in made.template or _is_overloaded(signature):
         return None
-    plain = [each.default is None for each in signature.parameters if each.kind is Kind.PLAIN]
-    if any(later and not sooner for sooner, later in itertools.pairwise(plain)):
-        return None  # randint(low=0, high, size): which places are given decides what they mean
     gap = False
     for each in signature.parameters:
         if each.kind in (Kind.ARGUMENTS, Kind.KEYWORDS) or each.default is None or not _is_literal(each):
@@ -123,6 +120,12 @@ def adapter_of(name: str, paddle: Table) -> Adapter | None:
     order = [each.name for each in signature.parameters]
     taken.sort(key=lambda each: (each.kind is Kind.KEYWORD, order.index(each.name)))
     return Adapter(name, tuple(taken), made, tuple(dict.fromkeys(made.conditions)))
+
+
+def _is_overloaded(signature: Signature) -> bool:
+    """Whether how many places are given decides what they mean: ``randint(low=0, high, size)``."""
+    needed = [each.default is None for each in signature.parameters if each.kind is Kind.PLAIN]
+    return any(later and not sooner for sooner, later in itertools.pairwise(needed))
 
 
 def is_start(name: str) -> bool:
