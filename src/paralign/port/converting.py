@@ -468,7 +468,10 @@ class Converter(Deriver):
 
 
 def _says_nothing(keyword: ast.keyword, name: str) -> bool:
-    """Whether an argument chooses nothing of the result: no generator, or one that PyTorch's stored signature leaves out."""
+    """Whether an argument chooses nothing of the result.
+
+    That is no generator, or what PyTorch's stored signature leaves out.
+    """
     if keyword.arg == "generator":
         return isinstance(keyword.value, ast.Constant) and keyword.value.value is None
     signature = signature_of(name)
