@@ -123,7 +123,10 @@ def adapter_of(name: str, paddle: Table) -> Adapter | None:
 
 
 def _is_overloaded(signature: Signature) -> bool:
-    """Whether how many places are given decides what they mean: ``randint(low=0, high, size)``."""
+    """Whether a parameter must be given that follows one with a default.
+
+    ``randint(low=0, high, size)``: how many are given decides what they mean.
+    """
     needed = [each.default is None for each in signature.parameters if each.kind is Kind.PLAIN]
     return any(later and not sooner for sooner, later in itertools.pairwise(needed))
 
