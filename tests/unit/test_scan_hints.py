@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from paralign.model import DIVERGED, CheckResult, Divergence, LineProposal, Point, StageResult
+from paralign.model import DIVERGED, CheckResult, Divergence, Finding, LineProposal, Point, StageResult
+from paralign.model.divergences import OtherAxis
 from paralign.port import hints
 from paralign.port.inventory import Status
 
@@ -44,6 +45,17 @@ def test_only_diverged_stages_get_one(tmp_path):
     wrong, right = StageResult("forward", DIVERGED, divergence=found), StageResult("loss", divergence=found)
     hints.add(CheckResult(stages=[wrong, right]))
     assert [len(stage.findings) for stage in (wrong, right)] == [1, 0]
+
+
+@pytest.mark.parametrize("kind", ["suspected", "proven", "another axis"])
+def test_findings_that_name_another_stage_come_last_in_every_stage(tmp_path, kind):
+    fault = divergence(tmp_path, *PAIRS[0][:2])
+    pointer, own = Finding("own_step/update", "…", "run the stage optimizer"), Finding("own", "…", "…", proven=kind == "proven")
+    fault.axis = OtherAxis(0, 1, 2, "softmax") if kind == "another axis" else None
+    stage = StageResult("backward", DIVERGED, divergence=fault, findings=[pointer, own])
+    hints.add(CheckResult(stages=[stage]))
+    rules = ["own", *([PAIRS[0][2]] if kind == "suspected" else []), "own_step/update"]
+    assert [finding.rule for finding in stage.findings] == rules
 
 
 @pytest.mark.parametrize("source", [None, "gone.py:3", "no line", "/:1"])

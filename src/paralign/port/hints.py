@@ -17,7 +17,7 @@ from paralign.port.scanning import scan
 from paralign.stages.backward.own_step_causes import POINTERS
 
 if TYPE_CHECKING:
-    from paralign.model import CheckResult, Divergence, Point
+    from paralign.model import CheckResult, Divergence, Point, StageResult
 
 #: the stage whose pass is in eval mode
 FORWARD = "forward"
@@ -43,20 +43,24 @@ _MOST = 2
 def add(result: CheckResult) -> None:
     """Add what is known of the calls on a diverged stage's lines, as suspected.
 
-    Nothing was tried.
-
-    Not where a cause is proven, or another axis was seen: what else could differ on its lines would only stand beside it.
+    Nothing was tried. Findings that name another stage to look at come last, in every stage: what is known of a line says more.
     """
     for stage in result.stages:
-        divergence = stage.divergence
-        if stage.verdict != DIVERGED or divergence is None or divergence.axis is not None:
-            continue
-        if any(finding.proven for finding in stage.findings):
-            continue
-        found = hints(divergence)
-        _lead_to_calls(divergence, found)
-        stage.findings += [hint for hint in found if not (stage.name == FORWARD and _is_of_training(hint))]
+        if stage.divergence is not None and _is_open(stage):
+            found = hints(stage.divergence)
+            _lead_to_calls(stage.divergence, found)
+            stage.findings += [hint for hint in found if not (stage.name == FORWARD and _is_of_training(hint))]
         stage.findings.sort(key=lambda finding: finding.rule in POINTERS)
+
+
+def _is_open(stage: StageResult) -> bool:
+    """Whether a stage's cause is unknown: neither proven, nor seen to be another axis.
+
+    What else could differ on its lines would only stand beside a known cause.
+    """
+    if stage.verdict != DIVERGED or stage.divergence is None or stage.divergence.axis is not None:
+        return False
+    return not any(finding.proven for finding in stage.findings)
 
 
 def hints(divergence: Divergence) -> list[Finding]:
