@@ -1,11 +1,11 @@
-"""An update that comes before what should have changed its gradients."""
+"""An update that comes before what should have changed its gradients, or after averages that should have followed."""
 
 from __future__ import annotations
 
 import pytest
 from tests.unit.test_provenance import line_of, record
 
-from paralign.locate.provenance.own_steps import early_update
+from paralign.locate.provenance.own_steps import early_update, late_update
 
 __all__ = ["record"]
 
@@ -57,3 +57,38 @@ def test_gradients_that_are_changed_after_the_update(record, candidate):
 )
 def test_other_orders_are_left_to_others(record, candidate, reference):
     assert early_update(*steps(record, candidate, reference)) is None
+
+
+#: arrays stand in for parameters and their average
+AVERAGING = """
+    import types
+    import numpy as np
+    def run():
+        optimizer = types.SimpleNamespace(step=int)
+        loss = types.SimpleNamespace(backward=int)
+        weights, average = np.arange(6.0), np.ones(6)
+        def follow(old, new):
+            return old * 0.9 + new * 0.1
+        loss.backward()
+"""
+FOLLOWS = AVERAGING + "        optimizer.step()\n        average = follow(average, weights)\n        return average\n"
+LEADS = AVERAGING + "        average = follow(average, weights)  # HERE\n        optimizer.step()\n        return average\n"
+INLINE = AVERAGING + "        average = average * 0.9 + weights * 0.1\n        optimizer.step()  # HERE\n        return average\n"
+NEITHER = AVERAGING + "        optimizer.step()\n        return average\n"
+BOTH = AVERAGING + "        average = follow(average, weights)\n        optimizer.step()\n        return follow(average, weights)\n"
+
+
+@pytest.mark.parametrize("candidate", [LEADS, INLINE])
+def test_an_average_that_is_taken_before_the_update(record, candidate):
+    found = late_update(*steps(record, candidate, FOLLOWS))
+    assert found is not None
+    assert found.expression.line == line_of(candidate)
+    assert "the reference computes such after its own" in found.note
+
+
+@pytest.mark.parametrize(
+    ("candidate", "reference"),
+    [(FOLLOWS, FOLLOWS), (LEADS, LEADS), (FOLLOWS, LEADS), (LEADS, NEITHER), (NEITHER, FOLLOWS), (BOTH, FOLLOWS)],
+)
+def test_averages_that_are_taken_alike_or_nowhere(record, candidate, reference):
+    assert late_update(*steps(record, candidate, reference)) is None

@@ -72,6 +72,16 @@ FORGETFUL = {
         """,
         3,
     ),
+    "a helper that two lines ask": (
+        """
+        def wants(name, dims):
+            return dims >= 2 and name != "embed"
+        def run():
+            decayed = [n for n, d in NAMES.items() if wants(n, d)]
+            return decayed, [n for n, d in NAMES.items() if not wants(n, d)]
+        """,
+        3,
+    ),
     "a loop": (
         """
         def run():
@@ -122,6 +132,17 @@ def test_no_condition_parts_them(record):
     assert named(record, by_table, ["embed.weight"], WEIGHTS, OTHERS) is None
     assert named(record, FORGETFUL["a helper"][0], ["norm.scale"], WEIGHTS, ["head.bias"]) is None, "the condition is right of it"
     assert named(record, FORGETFUL["a helper"][0], ["unknown"], WEIGHTS, OTHERS) is None
+
+
+def test_a_helper_that_is_right_and_asked_the_wrong_way_round(record):
+    program = """
+        def wants(name, dims):
+            return dims >= 2 and not name.startswith("embed")
+        def run():
+            decayed = [n for n, d in NAMES.items() if not wants(n, d)]
+            return decayed, [n for n, d in NAMES.items() if wants(n, d)]
+        """
+    assert named(record, program, OTHERS, [], []) != 3
 
 
 UNNAMED = """

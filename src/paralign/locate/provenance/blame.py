@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from paralign.locate.provenance.counterparts import SAME_RMS, TELLING, Counterpa
 from paralign.locate.provenance.counts import COMPARISONS, Counts, is_count
 from paralign.locate.provenance.readings import is_from_file, is_length, setting_of, stored_in, taken_as
 from paralign.locate.provenance.selections import Selections, arrays_of
-from paralign.locate.provenance.value_graph import COMMON, READINGS, SETTING, Seen, Texts, behind
+from paralign.locate.provenance.value_graph import COMMON, READINGS, SETTING, SHORT, Seen, Texts, behind
 from paralign.locate.reaching import reached
 
 if TYPE_CHECKING:
@@ -220,7 +221,12 @@ class Search:
 
         Few common numbers stand in many lists: 0, 0.5 and 1 say nothing of a list of these.
         """
-        return each.size == 1 or any(other.size == each.size and is_equal(each, other) for other in self.defaults)
+        if each.size == 1:
+            return True
+        alike = [other for other in self.defaults if other.size == each.size and is_equal(each, other)]
+        if each.mark[0] == "a" and each.numbers is not None and COMMON.issuperset(each.numbers.tolist()):
+            return any(other.mark[0] == "a" and not counterpart_operand.has_other_order(each, other) for other in alike)
+        return bool(alike)
 
     def _wrong_input(self, each: Expression, due: Expression | None) -> tuple[Expression | None, Expression | None]:
         """What is wrong of what a wrong value was made of, and the reference's counterpart."""
@@ -243,11 +249,18 @@ class Search:
             return None, due  # what an object holds besides that number is no part of it
         converted = _converted(each, known)
         if converted is not None:
-            return converted, due
+            return converted, _unconverted(due)
         wrong, doubtful = self._wrong_of(known, self._beside(each, due))
         if each.kind == "item" and wrong and all(_are_places(inner) for inner, _ in wrong):
             wrong, doubtful = [], wrong  # each side may take its parts by places of its own
-        wrong = wrong or self._otherwise_selected(each) or self._unlike_counterpart(each, due) or self._otherwise_taken(each) or doubtful
+        wrong = (
+            wrong
+            or self._in_other_order(known)
+            or self._otherwise_selected(each)
+            or self._unlike_counterpart(each, due)
+            or self._otherwise_taken(each)
+            or doubtful
+        )
         if not any(inner.numbers is not None or self._has_wrong_number(inner) for inner, _ in wrong):
             unseen = self._unseen_number(each, known)
             if unseen is not None or not wrong:
@@ -301,6 +314,28 @@ class Search:
             if not verdict and not self.is_excused(inner):
                 (wrong if is_known else doubtful).append((inner, twin))
         return wrong, doubtful
+
+    def _in_other_order(self, known: Sequence[tuple[str, Expression]]) -> list[tuple[Expression, Expression | None]]:
+        """The one short list whose elements the reference has only in another order.
+
+        Names of classes, say, in which a place is looked up.
+        """
+        lists = [inner for _, inner in known if _is_short_list(inner)]
+        found = [inner for inner in lists if self._orders.get(_elements(inner)) and not self._has_order(inner)]
+        return [(found[0], None)] if len(found) == 1 else []
+
+    def _has_order(self, each: Expression) -> bool:
+        return list(each.mark[1]) in self._orders[_elements(each)]
+
+    @cached_property
+    def _orders(self) -> dict[tuple[str, ...], list[list[Any]]]:
+        """The elements of the reference's short lists -> the orders in which it has them."""
+        found: dict[tuple[str, ...], list[list[Any]]] = {}
+        for each in filter(_is_short_list, self.defaults):
+            orders = found.setdefault(_elements(each), [])
+            if list(each.mark[1]) not in orders:
+                orders.append(list(each.mark[1]))
+        return found
 
     def _otherwise_selected(self, each: Expression) -> list[tuple[Expression, Expression | None]]:
         """The one array of which the reference has some more or fewer numbers.
@@ -425,6 +460,25 @@ class Search:
         """Whether an operand, or each part of a list, is in an order of the reference's."""
         parts = [inner for _, inner in each.values] if each.kind == "display" else [each]
         return all(_is_telling(e) and self.seen.has_ordered(e) for e in parts)
+
+
+def _is_short_list(each: Expression) -> bool:
+    """Whether a value is a list of a few plain values, of which not all are the same."""
+    if each.mark[0] != "l" or not 1 < len(each.mark[1]) <= SHORT:
+        return False
+    return len(set(_elements(each))) > 1
+
+
+def _elements(each: Expression) -> tuple[str, ...]:
+    """What a list holds, in whatever order."""
+    return tuple(sorted(map(repr, each.mark[1])))
+
+
+def _unconverted(due: Expression | None) -> Expression | None:
+    """What the reference's value was before it was only given another form."""
+    while due is not None and due.is_copy:
+        due = due.values[0][1]
+    return due if due is None else _converted(due, _numbered(due.values)) or due
 
 
 def _handed_on(each: Expression) -> Expression | None:

@@ -63,8 +63,16 @@ def of_choice(sides: Sides, choice: Choice) -> Blamed | None:
     asked_most = max(map(len, deciding))  # a part of a condition is not asked where another part has decided
     whole = [held for held in deciding if len(held) == asked_most]
     first = min((held[each] for held in whole for each in choice.wrong), key=lambda e: e.number)
+    if choice.joined and choice.wanted:  # where a function that decides is only taken the wrong way round, nothing is rightly placed
+        first = _asked_within(first, whole)
     deeper = _other_texts(first, sides.reference.expressions) or _filled(first)
     return Blamed(deeper, [deeper, first]) if deeper is not None else Blamed(first, [first])
+
+
+def _asked_within(condition: Expression, deciding: Iterable[dict[str, Expression]]) -> Expression:
+    """The first of the deciding conditions that a condition is made of: that of a function that it asks."""
+    known = {(e.source, e.kind, e.label) for held in deciding for e in held.values()}
+    return min((e for e in behind(condition) if (e.source, e.kind, e.label) in known), key=lambda e: e.number, default=condition)
 
 
 def _truths(graph: ValueGraph, names: Collection[str]) -> dict[tuple[str, str, str], dict[str, Expression]]:

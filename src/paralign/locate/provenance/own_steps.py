@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 PART = "train_step"
 
 
+#: kinds of events at the line of a call
+_CALLING = frozenset({"parameter", "return", "call"})
+
 #: methods of tensors that clear what they hold, and one that changes no element
 _CLEARING = frozenset({"zero_", "fill_", "requires_grad_"})
 
@@ -87,6 +90,9 @@ def first_wrong(sides: Sides, names: Sequence[tuple[str, str]], steps: int, retu
     lacking = _loss_without_a_step(sides, seen)
     if lacking is not None:
         return lacking
+    late = late_update(*(_of_first_step(graph) for graph in (sides.candidate, sides.reference)))
+    if late is not None:
+        return late
     given = [e for e in sides.candidate.expressions if e.kind == "attribute" and e.label == "grad"]  # of equal losses
     for step in range(steps):
         ends = [*_ends(sides, names, step), *_results(sides, returned, step)]
@@ -170,6 +176,66 @@ def early_update(own: Sequence[Expression], due: Sequence[Expression]) -> Blamed
         f"gradients are changed only after this update, by {after[0][0].source}; the reference changes them before ({before[1][0].source})"
     )
     return Blamed(updates[0], [updates[0], after[0][0]], before[1][0], note=told)
+
+
+@dataclass(frozen=True)
+class _AroundUpdate:
+    """What a step computes of arrays before its last update, once gradients are done with, and after it.
+
+    ``calls``: what the file of the update calls before it for that.
+    """
+
+    update: Expression
+    before: Sequence[Expression]
+    after: Sequence[Expression]
+    calls: Sequence[Expression]
+
+    @classmethod
+    def of(cls, step: Sequence[Expression]) -> _AroundUpdate | None:
+        """None for a step without an update."""
+        update = next((e for e in reversed(step) if e.kind == "call" and is_step(e) and e.file), None)
+        if update is None:
+            return None
+        felt = _of_gradients(step)
+        begun = max((e.number for e in felt if e.number < update.number), default=update.number)
+        apart = [e for e in step if e not in felt and e.mark[0] == "a" and e.file and e.kind in ("operation", "call")]
+        before = [e for e in apart if begun < e.number < update.number]
+        calls = [e for e in step if begun < e.number < update.number and e.file == update.file and e.kind in _CALLING]
+        return cls(update, before, [e for e in apart if e.number > update.number], [e for e in calls if e.source != update.source])
+
+
+def _of_gradients(step: Sequence[Expression]) -> set[Expression]:
+    """Gradients, what computes or bounds them, and all that was made of them in a step."""
+    felt: set[Expression] = set()
+    for each in step:
+        word = each.label.rpartition(".")[2]
+        is_first = word == "grad" or (each.kind == "call" and (word == "backward" or word.startswith("clip_grad")))
+        if is_first or any(inner in felt for inner in each.operands):
+            felt.add(each)
+    return felt
+
+
+def late_update(own: Sequence[Expression], due: Sequence[Expression]) -> Blamed | None:
+    """What a step computes before its update and the reference after it, as averages are.
+
+    The reference computes of arrays only after its own, and more than the candidate does there.
+
+    Args:
+        own: what the candidate did in a step.
+        due: what the reference did.
+    """
+    candidate, reference = _AroundUpdate.of(own), _AroundUpdate.of(due)
+    if candidate is None or reference is None:
+        return None
+    if not candidate.before or reference.before or len(candidate.after) >= len(reference.after):
+        return None
+    called = next(iter(candidate.calls), None)
+    after = f"the reference computes such after its own ({reference.after[0].source})"
+    if called is None:
+        told = f"{candidate.before[0].source} computes before this update; {after}"
+        return Blamed(candidate.update, [candidate.update, candidate.before[0]], reference.after[0], note=told)
+    told = f"this computes before the update ({candidate.update.source}); {after}"
+    return Blamed(called, [called, candidate.update], reference.after[0], note=told)
 
 
 def _is_backward(each: Expression) -> bool:
