@@ -70,7 +70,10 @@ def of_choice(sides: Sides, choice: Choice) -> Blamed | None:
 
 
 def _asked_within(condition: Expression, deciding: Iterable[dict[str, Expression]]) -> Expression:
-    """The first of the deciding conditions that a condition is made of: that of a function that it asks."""
+    """The first of the deciding conditions that a condition is made of.
+
+    It is that of a function which is asked.
+    """
     known = {(e.source, e.kind, e.label) for held in deciding for e in held.values()}
     return min((e for e in behind(condition) if (e.source, e.kind, e.label) in known), key=lambda e: e.number, default=condition)
 

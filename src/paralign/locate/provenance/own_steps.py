@@ -180,9 +180,9 @@ def early_update(own: Sequence[Expression], due: Sequence[Expression]) -> Blamed
 
 @dataclass(frozen=True)
 class _AroundUpdate:
-    """What a step computes of arrays before its last update, once gradients are done with, and after it.
+    """What a step computes of arrays around its last update.
 
-    ``calls``: what the file of the update calls before it for that.
+    ``before`` begins where gradients are done with. ``calls``: what the file of the update calls before it for that.
     """
 
     update: Expression
