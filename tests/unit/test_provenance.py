@@ -55,10 +55,10 @@ def line_of(text, wanted="HERE"):
     return next(n for n, line in enumerate(textwrap.dedent(text).lstrip("\n").splitlines(), 1) if wanted in line)
 
 
-def blamed(record, reference, candidate, *, root="", files=((), ())):
+def blamed(record, reference, candidate, *, root="", files=((), ()), own=False):
     sides = [record(text, **dict(own)) for text, own in zip((reference, candidate), files, strict=True)]
     wrong, due = sides[1].root(root), sides[0].root(root)
-    return Search(wrong, due).first()
+    return Search(wrong, due, own=sides[1].expressions if own else ()).first()
 
 
 PLAIN = """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from paralign.locate.provenance import counterpart_operand, other_operand, other_rows
+from paralign.locate.provenance import counterpart_operand, crossed_names, other_operand, other_rows
 from paralign.locate.provenance.chosen_places import Places
 from paralign.locate.provenance.counterparts import SAME_RMS, TELLING, Counterparts, doing, has_elements_of, is_drawn, is_equal, origin
 from paralign.locate.provenance.counts import COMPARISONS, Counts, is_count
@@ -189,9 +189,16 @@ class Search:
                 return Blamed(placed, [placed, *chain[::-1]], beside, placed=True)
             due = beside
             if inner is None or inner in seen:
-                return _blamed(each, chain, due)
+                return self._handed_over(_blamed(each, chain, due))
             seen.add(inner)
             each = inner
+
+    def _handed_over(self, found: Blamed | None) -> Blamed | None:
+        """The call that gives a helper another of its own parameters, where that explains what is wrong."""
+        if found is None or not self._own:
+            return found
+        call = crossed_names.place(found.chain, self._own, lambda number: self.seen.has_numbers(np.array([number])))
+        return found if call is None else Blamed(call, [call, *found.chain], found.reference, placed=True)
 
     def _placed(self, each: Expression, due: Expression | None, inner: Expression | None) -> Expression | None:
         """Where a right operand of ``each`` became another one than the reference takes."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from paralign.comparison.laws import Family
-from paralign.locate.provenance import tracing_back
+from paralign.locate.provenance import crossed_names, tracing_back
 from paralign.locate.provenance.blame import Blamed, Search
 from paralign.locate.provenance.value_graph import COMMON, Seen
 from paralign.locate.reaching import reached
@@ -70,8 +72,20 @@ def of_laws(sides: Sides, laws: tuple[Law, Law], right: Sequence[Law] = (), line
             due = None  # of a bound the sign says nothing, of a value it does
         blamed = Search(number, due, everything if due is None else None, defaults).first()
         if blamed is not None:
+            blamed = _handed_over(sides, blamed, laws[0], everything)
             found[blamed.source] = blamed
     return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _handed_over(sides: Sides, blamed: Blamed, due: Law, everything: Seen) -> Blamed:
+    """The call that gives a helper another of its own parameters, where that explains the law."""
+    written, slack = _numbers(due)
+
+    def is_right(number: float) -> bool:
+        return any(math.isclose(number, each, rel_tol=slack) for each in written) or everything.has_numbers(np.array([number]))
+
+    call = crossed_names.place(blamed.chain, sides.candidate.expressions, is_right)
+    return blamed if call is None else Blamed(call, [call, *blamed.chain], blamed.reference, placed=True)
 
 
 def _near(expressions: Iterable[Expression], law: Law) -> list[Expression]:
