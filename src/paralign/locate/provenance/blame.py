@@ -14,6 +14,7 @@ from paralign.locate.provenance import counterpart_operand, crossed_names, other
 from paralign.locate.provenance.chosen_places import Places
 from paralign.locate.provenance.counterparts import SAME_RMS, TELLING, Counterparts, doing, has_elements_of, is_drawn, is_equal, origin
 from paralign.locate.provenance.counts import COMPARISONS, Counts, is_count
+from paralign.locate.provenance.loop_series import LoopSeries
 from paralign.locate.provenance.readings import is_from_file, is_length, setting_of, stored_in, taken_as
 from paralign.locate.provenance.selections import Selections, arrays_of
 from paralign.locate.provenance.value_graph import COMMON, READINGS, SETTING, SHORT, Seen, Texts, behind
@@ -101,6 +102,7 @@ class Search:
         self._counts = Counts(defaults)
         self._selections: Selections | None = None
         self._places: Places | None = None
+        self._series: LoopSeries | None = None
         self._texts = Texts(defaults if candidate.numbers is not None else ())  # to which a number leads only by what they choose
         self._led_by_numbers = {_known(e) for root in excused for e in reached([root], _not_compared) if e.kind in _FAITHFUL}
 
@@ -260,14 +262,7 @@ class Search:
         wrong, doubtful = self._wrong_of(known, self._beside(each, due))
         if each.kind == "item" and wrong and all(_are_places(inner) for inner, _ in wrong):
             wrong, doubtful = [], wrong  # each side may take its parts by places of its own
-        wrong = (
-            wrong
-            or self._in_other_order(known)
-            or self._otherwise_selected(each)
-            or self._unlike_counterpart(each, due)
-            or self._otherwise_taken(each)
-            or doubtful
-        )
+        wrong = wrong or self._of_right_ones(each, known, due) or doubtful
         if not any(inner.numbers is not None or self._has_wrong_number(inner) for inner, _ in wrong):
             unseen = self._unseen_number(each, known)
             if unseen is not None or not wrong:
@@ -277,6 +272,14 @@ class Search:
         if len(wrong) == 1:
             return wrong[0]
         return min(wrong, key=lambda pair: self._plainness(pair[0]))
+
+    def _of_right_ones(
+        self, each: Expression, known: Sequence[tuple[str, Expression]], due: Expression | None
+    ) -> list[tuple[Expression, Expression | None]]:
+        """The operand at fault of those that all seem right, with its counterpart."""
+        found = self._in_other_order(known) or self._otherwise_selected(each)
+        found = found or self._unlike_counterpart(each, due) or self._otherwise_taken(each)
+        return found or self._of_strange_series(each)
 
     def _lacks_a_step(self, inner: Expression, twin: Expression | None) -> bool:
         """Whether an operand is a plain number of which the reference computes its own.
@@ -368,6 +371,15 @@ class Search:
             self._places = Places(self.defaults, self._own)
         chosen = self._places.chosen_wrongly(each)
         return [(chosen, None)] if chosen is not None else []
+
+    def _of_strange_series(self, each: Expression) -> list[tuple[Expression, Expression | None]]:
+        """The operand that a loop makes one by one: the reference has each number, and not all in an array."""
+        if not self._own:
+            return []
+        if self._series is None:
+            self._series = LoopSeries(self.defaults, self._own)
+        strange = self._series.strange(each)
+        return [] if strange is None else [(strange, None)]
 
     def _is_wrong_part(self, each: Expression) -> bool:
         """Whether a wrong part was cut out of something that holds the right part."""
