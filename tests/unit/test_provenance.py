@@ -58,7 +58,8 @@ def line_of(text, wanted="HERE"):
 def blamed(record, reference, candidate, *, root="", files=((), ()), own=False):
     sides = [record(text, **dict(own)) for text, own in zip((reference, candidate), files, strict=True)]
     wrong, due = sides[1].root(root), sides[0].root(root)
-    return Search(wrong, due, own=sides[1].expressions if own else ()).first()
+    known = {"defaults": sides[0].expressions, "own": sides[1].expressions} if own else {}
+    return Search(wrong, due, **known).first()
 
 
 PLAIN = """

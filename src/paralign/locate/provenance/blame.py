@@ -196,7 +196,7 @@ class Search:
             each = inner
 
     def _handed_over(self, found: Blamed | None) -> Blamed | None:
-        """The call that gives a helper another of its own parameters, where that explains what is wrong."""
+        """The call that gives a helper another of its parameters, where that explains it."""
         if found is None or not self._own:
             return found
         call = crossed_names.place(found.chain, self._own, lambda number: self.seen.has_numbers(np.array([number])))
@@ -373,7 +373,7 @@ class Search:
         return [(chosen, None)] if chosen is not None else []
 
     def _of_strange_series(self, each: Expression) -> list[tuple[Expression, Expression | None]]:
-        """The operand that a loop makes one by one: the reference has each number, and not all in an array."""
+        """The operand that a loop makes one by one, and that is no array of the reference's."""
         if not self._own:
             return []
         if self._series is None:

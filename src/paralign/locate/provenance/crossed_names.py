@@ -1,6 +1,6 @@
-"""A parameter that is given another one of the caller's: ``helper(cin)`` for ``helper(cout)``.
+"""A parameter that is given another one of the caller's.
 
-The caller has a parameter of that very name, and with its value the reference's number comes out.
+``helper(cin)`` for ``helper(cout)``. The caller has a parameter of that very name, and with its value the reference's number comes out.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ _DONE_AGAIN: dict[str, Callable[[float, float], float]] = {
 
 
 def place(chain: Sequence[Expression], own: Sequence[Expression], is_right: Callable[[float], bool]) -> Expression | None:
-    """The call that hands another of the caller's parameters over; None where none explains what is wrong.
+    """The call that hands another of the caller's parameters over.
+
+    None where none explains what is wrong.
 
     Args:
         chain: from the expression at fault to the wrong value.
@@ -47,7 +49,7 @@ def place(chain: Sequence[Expression], own: Sequence[Expression], is_right: Call
 
 
 def _crossed(chain: Sequence[Expression], own: Sequence[Expression]) -> Iterator[tuple[Expression, Expression]]:
-    """Parameters on the way, or behind it, that were given one of another name, beside the caller's namesake."""
+    """Parameters that were given one of another name, each beside the caller's namesake."""
     behind = reached([chain[0]], lambda e: [] if e.kind == "parameter" else e.operands)
     for each in dict.fromkeys((*chain, *behind)):
         if each.kind != "parameter" or not each.inputs or _number(each) is None:
@@ -67,7 +69,10 @@ def _is_beside(each: Expression, given: Expression) -> bool:
 
 
 def _made_again(each: Expression, numbers: dict[Expression, float | None]) -> float | None:
-    """What a number comes to with other numbers for some that it is made of; None where nobody can tell."""
+    """What a number comes to with other numbers for some that it is made of.
+
+    None where nobody can tell.
+    """
     if each not in numbers:
         numbers[each] = _number(each)
         if each.is_copy:

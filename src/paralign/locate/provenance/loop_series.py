@@ -54,7 +54,7 @@ class LoopSeries:
         return found[0] if len(found) == 1 else None
 
     def _is_whole(self, each: Expression) -> bool | None:
-        """Whether the reference has all numbers of a series in one array, or in one for each run of the loop.
+        """Whether the reference has all numbers of a series in an array for each run of the loop.
 
         None of what is no series.
         """
