@@ -132,6 +132,41 @@ def test_batches_that_both_losses_refuse_are_left_out_and_counted(tmp_path):
     assert batches_of(result) == [(2, 4)]
 
 
+def test_a_batch_that_the_reference_alone_refuses_is_left_out(tmp_path):
+    result = checked(tmp_path, refusing(REFERENCE), AVERAGING, "loss")
+    assert result.verdict == ALIGNED, (wrong_pairs(result), result.notes)
+    assert batches_of(result) == [(2, 4)]
+
+
+@pytest.mark.parametrize("which", ["reference", "candidate", "both"])
+def test_a_loss_that_differentiates_by_its_outputs(tmp_path, which):
+    ours = REFERENCE.replace(
+        f"return {WHOLE}",
+        f"slope = torch.autograd.grad({WHOLE}, outputs, retain_graph=True)[0]\n        return {WHOLE} + slope.square().sum() * 0.0",
+    )
+    theirs = PORT.replace(
+        f"return {WHOLE}",
+        f"slope = paddle.grad({WHOLE}, outputs, retain_graph=True)[0]\n        return {WHOLE} + slope.square().sum() * 0.0",
+    )
+    sides = ours if which != "candidate" else REFERENCE, theirs if which != "reference" else PORT
+    result = checked(tmp_path, *sides, "loss")
+    assert result.verdict == ALIGNED, (wrong_pairs(result), result.notes, result.failure)
+    assert batches_of(result) == [(4, 4)]
+
+
+def test_a_loss_that_draws_where_there_is_padding(tmp_path):
+    drawing = [
+        text.replace(FIRST, f"{FIRST}", 1).replace(
+            f"return {WHOLE}", f"drawn = {draw} if bool((labels == PAD).any()) else 0.0\n        return {WHOLE} + drawn"
+        )
+        for text, draw in ((REFERENCE, "torch.rand(())"), (PORT, "paddle.rand([])"))
+    ]
+    result = checked(tmp_path, *drawing, "loss")
+    assert result.verdict == ALIGNED, (wrong_pairs(result), result.notes)
+    assert sum("is random: left out" in note for note in result.notes) == 2
+    assert batches_of(result) == [(2, 4)]
+
+
 def stepping(reference=REFERENCE, port=PORT):
     """Both programs with training steps alone."""
     ported = STEP.replace("optimizer.zero_grad()", "optimizer.clear_grad()")
@@ -152,3 +187,10 @@ def test_own_steps_that_differ_from_the_second_batch_on(tmp_path):
 def test_own_steps_fall_back_to_one_batch_where_a_later_one_cannot_be_taken(tmp_path):
     result = checked(tmp_path, *stepping(refusing(REFERENCE)), "backward")
     assert result.verdict == ALIGNED, (result.notes, result.warnings)
+    assert any("fails on a later batch of its loader (ValueError: padding is not for this loss)" in note for note in result.notes)
+
+
+def test_a_step_of_the_candidate_that_fails_on_a_later_batch_is_an_error(tmp_path):
+    result = checked(tmp_path, *stepping(port=refusing(PORT)), "backward")
+    assert result.verdict == ERROR
+    assert "padding is not for this loss" in result.failure["message"]

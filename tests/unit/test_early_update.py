@@ -61,12 +61,14 @@ def test_other_orders_are_left_to_others(record, candidate, reference):
 
 #: arrays stand in for parameters and their average
 AVERAGING = """
+    import functools
     import types
     import numpy as np
     def run():
-        optimizer = types.SimpleNamespace(step=int)
-        loss = types.SimpleNamespace(backward=int)
         weights, average = np.arange(6.0), np.ones(6)
+        update = functools.partial(np.add, weights, 0.25, weights)  # as a library's, of which nothing is seen
+        optimizer, scheduler = types.SimpleNamespace(step=update), types.SimpleNamespace(step=int)
+        loss = types.SimpleNamespace(backward=int)
         def follow(old, new):
             return old * 0.9 + new * 0.1
         loss.backward()
@@ -78,7 +80,14 @@ NEITHER = AVERAGING + "        optimizer.step()\n        return average\n"
 BOTH = AVERAGING + "        average = follow(average, weights)\n        optimizer.step()\n        return follow(average, weights)\n"
 
 
-@pytest.mark.parametrize("candidate", [LEADS, INLINE])
+SCHEDULED = LEADS.replace("return average", "scheduler.step()\n        return average")
+
+#: what the update does not matter to, in another order
+MEASURED = AVERAGING + "        share = np.square(average)\n        optimizer.step()\n        return share\n"
+MEASURED_AFTER = AVERAGING + "        optimizer.step()\n        share = np.square(average)\n        return share + np.ones(6)\n"
+
+
+@pytest.mark.parametrize("candidate", [LEADS, INLINE, SCHEDULED])
 def test_an_average_that_is_taken_before_the_update(record, candidate):
     found = late_update(*steps(record, candidate, FOLLOWS))
     assert found is not None
@@ -88,7 +97,15 @@ def test_an_average_that_is_taken_before_the_update(record, candidate):
 
 @pytest.mark.parametrize(
     ("candidate", "reference"),
-    [(FOLLOWS, FOLLOWS), (LEADS, LEADS), (FOLLOWS, LEADS), (LEADS, NEITHER), (NEITHER, FOLLOWS), (BOTH, FOLLOWS)],
+    [
+        (FOLLOWS, FOLLOWS),
+        (LEADS, LEADS),
+        (FOLLOWS, LEADS),
+        (LEADS, NEITHER),
+        (NEITHER, FOLLOWS),
+        (BOTH, FOLLOWS),
+        (MEASURED, MEASURED_AFTER),
+    ],
 )
 def test_averages_that_are_taken_alike_or_nowhere(record, candidate, reference):
     assert late_update(*steps(record, candidate, reference)) is None

@@ -24,7 +24,7 @@ def test_names_in_another_order_are_named_where_they_are_listed(record):
 def test_an_order_that_the_reference_has_too_is_not_named(record):
     reference = CLASSES.replace("def run():", 'OTHER = ["flour", "bran", "semolina"]\n    def run():\n        shown = OTHER.copy()')
     wrong = CLASSES.replace('"bran", "flour", "semolina"', '"flour", "bran", "semolina"')
-    assert of_sample(record, reference, wrong, "kind") != line_of(wrong)
+    assert of_sample(record, reference, wrong, "kind") == line_of(wrong) + 2  # the look-up: which list is due is not known
 
 
 COVERED = """

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Dict
+from typing import TYPE_CHECKING, Any, Dict
 
+from paralign.worker import repeating
 from paralign.worker.forward import attempt, attempt_run
 from paralign.worker.protocol import BatchesJudged, BatchLosses, Evaluate
 from paralign.worker.session import DOUBLE
+from paralign.worker.training import mapped, trainer
+from paralign.worker.trees import leaves
 
 if TYPE_CHECKING:
     from paralign.capture import Capture, CaptureWriter
@@ -27,15 +30,34 @@ def batch_losses(session: "Session", writer: "CaptureWriter", options: BatchLoss
 
 
 def _losses(session: "Session", writer: "CaptureWriter", run: str, evaluation: "Capture", answer: BatchesJudged) -> None:
-    with session.adapter.no_grad():
-        for number in range(answer.batches):
-            problem = attempt(partial(_loss, session, writer, run, evaluation, number), tolerate=True)
-            if problem and run != DOUBLE:
-                answer.refused[str(number)] = problem
+    for number in range(answer.batches):
+        problem = attempt(partial(_loss, session, writer, run, evaluation, number, answer), tolerate=True)
+        if problem and run != DOUBLE:
+            answer.refused[str(number)] = problem
 
 
-def _loss(session: "Session", writer: "CaptureWriter", run: str, evaluation: "Capture", number: int) -> None:
-    outputs, labels = (session.tree(evaluation, f"{what}_{number}", run) for what in ("output", "labels"))
-    session.adapter.seed(session.base_seed)
-    result = session.function("loss")(outputs, labels)
+def _loss(session: "Session", writer: "CaptureWriter", run: str, evaluation: "Capture", number: int, answer: BatchesJudged) -> None:
+    result = _made(session, run, evaluation, number, session.base_seed)
+    if run != DOUBLE:
+        again = _made(session, run, evaluation, number, session.base_seed + 1)
+        answer.repeats[str(number)] = repeating.distance(_sampled(session, result), _sampled(session, again))
     session.save_tree(writer, f"batch_{number}", result, run=run, role="scalar")
+
+
+def _made(session: "Session", run: str, evaluation: "Capture", number: int, seed: int) -> Any:
+    """The loss of one batch; outputs can be differentiated by, as a loss may do itself."""
+    adapter, known = trainer(session), session.adapter.is_tensor
+
+    def watch(value: Any) -> Any:
+        return adapter.watch(value) if known(value) else value
+
+    outputs = mapped(session.tree(evaluation, f"output_{number}", run), watch)
+    labels = session.tree(evaluation, f"labels_{number}", run)
+    session.adapter.seed(seed)
+    return session.function("loss")(outputs, labels)
+
+
+def _sampled(session: "Session", value: Any) -> "Dict[str, Any]":
+    """The tensors of a loss, by their paths."""
+    known = session.adapter.is_tensor
+    return {path: repeating.sampled(session, leaf) for path, leaf in leaves(value, known) if known(leaf)}

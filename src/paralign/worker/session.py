@@ -54,6 +54,17 @@ def takes_nothing(function: Callable[..., Any]) -> bool:
     return False
 
 
+def _imported() -> Dict[str, Adapter]:
+    """The frameworks that are imported, with their adapters; those that are too old left out."""
+    found = {}
+    for name in finding.imported():
+        try:
+            found[name] = load(name)
+        except EnvironmentUnavailable:  # noqa: PERF203 - the model may well be of another
+            continue
+    return found
+
+
 class Session:
     """The state of one side between jobs.
 
@@ -126,20 +137,17 @@ class Session:
             self._adapter.use_device(self.device)
             if framework not in seeded and framework != finding.PLAIN:  # imported by build_model() itself: it drew from no seed
                 self._adapter.seed(self.base_seed)
+                model = None  # two of them may be too large
                 model = self._build()
             self._keep(model)
         return self._adapter
 
     def _seed_imported(self) -> List[str]:
         """Seed the frameworks that are imported, before it is known which one the model is of."""
-        seeded = []
-        for name in finding.imported() or [finding.PLAIN]:
-            try:
-                load(name).seed(self.base_seed)
-            except EnvironmentUnavailable:  # too old; the model may well be of another
-                continue
-            seeded.append(name)
-        return seeded
+        found = _imported()
+        for adapter in found.values() or [load(finding.PLAIN)]:
+            adapter.seed(self.base_seed)
+        return list(found)
 
     @property
     def is_live(self) -> bool:
@@ -160,7 +168,7 @@ class Session:
         build = self.function("build_model")
         framework: Any = self._adapter
         if framework is None:  # not known before there is a model: then of the frameworks that are here
-            found = [load(name) for name in finding.imported()]
+            found = list(_imported().values())
             framework = found[0] if len(found) == 1 else None
         with ExitStack() as stack:
             if isinstance(framework, Observing):

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -335,16 +335,17 @@ class Search:
         return [(found[0], None)] if len(found) == 1 else []
 
     def _has_order(self, each: Expression) -> bool:
-        return list(each.mark[1]) in self._orders[_elements(each)]
+        return [*map(repr, each.mark[1])] in self._orders[_elements(each)]
 
     @cached_property
-    def _orders(self) -> dict[tuple[str, ...], list[list[Any]]]:
+    def _orders(self) -> dict[tuple[str, ...], list[list[str]]]:
         """The elements of the reference's short lists -> the orders in which it has them."""
-        found: dict[tuple[str, ...], list[list[Any]]] = {}
+        found: dict[tuple[str, ...], list[list[str]]] = {}
         for each in filter(_is_short_list, self.defaults):
             orders = found.setdefault(_elements(each), [])
-            if list(each.mark[1]) not in orders:
-                orders.append(list(each.mark[1]))
+            order = [*map(repr, each.mark[1])]
+            if order not in orders:
+                orders.append(order)
         return found
 
     def _otherwise_selected(self, each: Expression) -> list[tuple[Expression, Expression | None]]:

@@ -192,10 +192,11 @@ class _AroundUpdate:
 
     @classmethod
     def of(cls, step: Sequence[Expression]) -> _AroundUpdate | None:
-        """None for a step without an update."""
-        update = next((e for e in reversed(step) if e.kind == "call" and is_step(e) and e.file), None)
-        if update is None:
+        """None for a step without an update, or with several."""
+        updates = [e for e in step if e.kind == "call" and is_step(e) and e.file and "sched" not in e.label.lower()]
+        if len(updates) != 1:
             return None
+        update = updates[0]
         felt = _of_gradients(step)
         begun = max((e.number for e in felt if e.number < update.number), default=update.number)
         apart = [e for e in step if e not in felt and e.mark[0] == "a" and e.file and e.kind in ("operation", "call")]
@@ -228,6 +229,8 @@ def late_update(own: Sequence[Expression], due: Sequence[Expression]) -> Blamed 
     if candidate is None or reference is None:
         return None
     if not candidate.before or reference.before or len(candidate.after) >= len(reference.after):
+        return None
+    if all(any(is_equal(e, other) for other in reference.after) for e in candidate.before):  # the update does not matter to it
         return None
     called = next(iter(candidate.calls), None)
     after = f"the reference computes such after its own ({reference.after[0].source})"

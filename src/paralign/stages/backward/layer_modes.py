@@ -84,6 +84,11 @@ def _sets_train_mode(defined: str | None) -> bool | None:
     if step is None or not step.args.args:
         return None
     model = step.args.args[0].arg
+    read = [n for n in ast.walk(step) if isinstance(n, ast.Name) and n.id == model]
+    plain = {id(n.value) for n in ast.walk(step) if isinstance(n, ast.Attribute)}
+    called = {id(n.func) for n in ast.walk(step) if isinstance(n, ast.Call)}
+    if any(id(each) not in plain | called for each in read):  # handed to a function, or given another name: that may call it
+        return None
     calls = [n.func for n in ast.walk(step) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
     return any(f.attr == "train" and isinstance(f.value, ast.Name) and f.value.id == model for f in calls)
 

@@ -45,7 +45,7 @@ def other_batch(steps: Steps, runs: tuple[str, str]) -> int | None:
 
     Its batch then shows what the first one does not. None where there is none, or all steps have one batch.
     """
-    for step in range(1, steps.context.settings.steps if steps.batches > 1 else 1):
+    for step in range(1, min(steps.context.settings.steps, steps.batches)):
         moved, gradients = _compare(steps, "parameter", runs, step - 1), compare_gradients(steps, runs, step)
         if moved is None or gradients is None or not moved.alike:
             return None

@@ -198,6 +198,9 @@ def _judge_steps(context: Context, part: StageResult, steps: Steps, method: Meth
             f"train_step of the {side} cannot take the check's inputs ({said[:SAID]}): both were given the first batches of the "
             "reference's data loader"
         )
+    if steps.later is not None:
+        said = f"{steps.later.type}: {steps.later.message}".split("\n")[0]
+        part.notes.append(f"train_step of the reference fails on a later batch of its loader ({said[:SAID]}): all steps take the first one")
     part.coverage.append(Coverage("own steps", context.settings.steps))
     part.verdict = part.verdict_of_pairs
 

@@ -34,7 +34,8 @@ RESEEDED = "reseeded"
 class Steps:
     """Both sides' recorded steps on the ``given`` batches.
 
-    ``alone`` are the parts of what they return that one side alone has, ``refused`` is what a side said of the check's inputs.
+    ``alone`` are the parts of what they return that one side alone has, ``refused`` is what a side said of the check's inputs,
+    ``later`` what the reference said of the loader's first batches, so that all steps are on the very first.
     ``native`` are the reference's steps in its own precision with equal draws, where the noise is to be measured there.
     """
 
@@ -45,6 +46,7 @@ class Steps:
     alone: set[str] = field(default_factory=set)
     refused: WorkerFailed | None = None
     native: Capture | None = None
+    later: WorkerFailed | None = None
 
     @property
     def answers(self) -> tuple[OwnStepped, OwnStepped]:
@@ -132,16 +134,19 @@ def record_steps(context: Context) -> Steps | None:
     """
     if context.inputs is None or context.labels is None:
         return None
+    later: WorkerFailed | None = None
     if _is_of_loader(context) and context.settings.steps > 1:
         try:
             fed = context.reference.record("own steps feed", Feed(context.settings.split, context.settings.steps))
             return _recorded(context, {"inputs": fed, "labels": fed})
-        except WorkerFailed:
-            pass  # of a later batch, perhaps: the first one alone may do
+        except WorkerFailed as failed:
+            if failed.side == "candidate":
+                raise  # the reference's step has taken these batches
+            later = failed  # on a later batch, perhaps: the first one alone may do
     try:
-        return _recorded(context, {"inputs": context.inputs, "labels": context.labels})
+        return replace(_recorded(context, {"inputs": context.inputs, "labels": context.labels}), later=later)
     except WorkerFailed as failed:
-        if not context.has("reference", "build_dataloader"):
+        if later is not None or not context.has("reference", "build_dataloader"):
             raise
         try:
             fed = context.reference.record("own steps feed", Feed(context.settings.pace.split, context.settings.steps))

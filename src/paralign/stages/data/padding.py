@@ -31,6 +31,9 @@ _SEQUENCES = 2
 #: elements along the axis at most: each row is tried at every length
 LONGEST = 4096
 
+#: and elements that all tries together compare at most: a tenth of a second
+MOST = 100_000_000
+
 #: batches whose lengths are named
 NAMED = 4
 
@@ -123,7 +126,8 @@ def _rows(one: NDArray[Any], other: NDArray[Any]) -> tuple[NDArray[Any], NDArray
     if len(differing) > 1 or 0 in differing:
         return None
     axis = differing[0] if differing else 1
-    if max(one.shape[axis], other.shape[axis]) > LONGEST or not min(one.size, other.size):
+    longest = max(one.shape[axis], other.shape[axis])
+    if longest > LONGEST or not min(one.size, other.size) or longest * max(one.size, other.size) > MOST:
         return None
     moved = [np.moveaxis(np.asarray(each, np.float64), axis, 1) for each in (one, other)]
     first, second = (each.reshape(len(each), each.shape[1], -1) for each in moved)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from paralign.errors import WorkerFailed
 from paralign.locate import pipeline
 from paralign.model import ALIGNED, DIVERGED, Coverage
+from paralign.stages.common import forward_passes, lower_precision, repeatability
 from paralign.stages.common.judging import FLOAT64, final, paired, points_of
-from paralign.worker.protocol import Batch, BatchLosses, Evaluate
+from paralign.worker.protocol import Batch, BatchLosses, Evaluate, Lowered
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from paralign.locate.pipeline import Searched
     from paralign.model import Pair, StageResult
     from paralign.stages.common.judging import Method
+    from paralign.worker.protocol import BatchesJudged
 
 #: what the losses of a batch are recorded as, before its number
 BATCH = "batch_"
@@ -38,18 +40,47 @@ def compare(context: Context, result: StageResult, evaluation: Capture, method: 
     about = Evaluate.answer(evaluation)
     if method is not FLOAT64 or not about.loader or result.wrong:
         return
-    captures = context.record_both("loss-batches", BatchLosses([DOUBLE, NATIVE]), {"evaluation": evaluation})
-    ours, theirs = (BatchLosses.answer(c).refused for c in captures)
-    for number, why in theirs.items():
-        if number not in ours:
+    values = {"evaluation": evaluation}
+    captures = context.record_both("loss-batches", BatchLosses([DOUBLE, NATIVE]), values)
+    left_out = _left_out(result, *(BatchLosses.answer(c) for c in captures))
+    ends = (final(capture, run=DOUBLE) for capture in captures)
+    points = points_of(*([r for r in records if r.name not in left_out] for records in ends))
+    both = [point for point in points if point[0] is not None and point[1] is not None and point[0].name == point[1].name]
+    found = paired(*captures, both, method, context.settings.tolerance_of("loss"))
+    compared = [pair for pair in found if pair.verdict in (ALIGNED, DIVERGED)]  # what is finite on neither side says nothing
+    if lower_precision.places(context, compared, method, context.settings.tolerance_of("loss"), Lowered("loss"), _first(context)):
+        result.notes.append("the loss of further batches was not compared: a side computes it in a lower precision")
+        return
+    result.pairs += compared
+    seen = {pair.reference.name for pair in compared if pair.reference is not None}
+    result.coverage.append(Coverage("batches", len(seen), about.total))
+
+
+def _left_out(result: StageResult, reference: BatchesJudged, candidate: BatchesJudged) -> set[str]:
+    """The batches on which the reference's loss fails, or a side's is random, with a note each.
+
+    Raises:
+        WorkerFailed: the candidate's fails on a batch that the reference's takes.
+    """
+    left_out = set()
+    for number, why in candidate.refused.items():
+        if number not in reference.refused:
             kind, _, said = why.partition(": ")
             raise WorkerFailed(kind, f"the candidate's loss fails on batch {number}, the reference's does not: {said}", side="candidate")
-    for number, why in ours.items():
+    for number, why in reference.refused.items():
         result.notes.append(f"the reference's loss fails on batch {number} ({why}): left out")
-    points = points_of(final(captures[0], run=DOUBLE), final(captures[1], run=DOUBLE))
-    found = paired(*captures, points, method, context.settings.tolerance_of("loss"))
-    result.pairs += [pair for pair in found if pair.verdict in (ALIGNED, DIVERGED)]  # what is finite on neither side says nothing
-    result.coverage.append(Coverage("batches", about.batches - len(ours), about.total))
+        left_out.add(f"{BATCH}{number}")
+    for number in reference.repeats.keys() | candidate.repeats.keys():
+        if max(each.repeats.get(number, 0.0) for each in (reference, candidate)) > repeatability.REPEATED:
+            result.notes.append(f"the loss of batch {number} is random: left out")
+            left_out.add(f"{BATCH}{number}")
+    return left_out
+
+
+def _first(context: Context) -> dict[str, Capture]:
+    """What the loss of the check's own batch is made of."""
+    outputs = context.artifacts["forward"][0] if "forward" in context.artifacts else forward_passes.reference_alone(context)
+    return {name: held for name, held in (("outputs", outputs), ("labels", context.labels)) if held is not None}
 
 
 def first_wrong(pairs: Sequence[Pair]) -> int | None:

@@ -88,7 +88,8 @@ def _say_own_steps(context: Context, result: StageResult) -> None:
     They may clip or scale gradients before the update. A note is enough where the same check compares both sides' steps.
     """
     having = [side for side in ("reference", "candidate") if context.has(side, "train_step")]
-    if context.has_both("train_step") and "backward" in context.stages:
+    given = None not in (context.inputs, context.labels, context.plan)
+    if given and context.has_both("train_step") and "backward" in context.stages:
         result.notes.append(
             "gradients were handed to the optimizers alone: what train_step does with them is compared by the stage backward"
         )

@@ -175,11 +175,13 @@ class Loss(InRuns[LossRan], task="loss"):
 class BatchesJudged(Ran):
     """``batches``: how many were there.
 
-    ``refused``: number of a batch -> why the loss fails on it, in native precision.
+    Number of a batch -> why the loss fails on it (``refused``), or how far it is from itself under another seed (``repeats``), in native
+    precision.
     """
 
     batches: int = 0
     refused: Dict[str, str] = field(default_factory=dict)
+    repeats: Dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
