@@ -57,7 +57,9 @@ def compare(context: Context, result: StageResult, evaluation: Capture, method: 
 
 
 def _left_out(result: StageResult, reference: BatchesJudged, candidate: BatchesJudged) -> set[str]:
-    """The batches on which the reference's loss fails, or a side's is random, with a note each.
+    """The batches on which the reference's loss fails, or a side's is random.
+
+    There is a note for each.
 
     Raises:
         WorkerFailed: the candidate's fails on a batch that the reference's takes.
