@@ -132,4 +132,31 @@ def test_what_cannot_be_padding_is_left_alone():
     assert recognised([(np.zeros((2, 0)), np.zeros((2, 3)))]) is None
     ends = np.array([[1, 2, 0], [3, 0, 0]]), np.array([[1, 2, 8], [3, 9, 9]])  # two values beside the content
     assert recognised([ends]) is None
-    assert recognised([(np.array([[np.nan, 2, 0]]), np.array([[np.nan, 2, 5]]))]).values == ({0.0}, {5.0})
+    known = np.array([[np.nan, 2, 0], [np.nan, 0, 0]]), np.array([[np.nan, 2, 5], [np.nan, 5, 5]])
+    assert recognised([known]).values == ({0.0}, {5.0})
+
+
+@pytest.mark.parametrize(
+    ("ones", "others"),
+    [
+        ([[[3, 1], [4, 1]]] * 2, [[[3, 0], [4, 0]]] * 2),  # a column of a bias
+        ([[[3, 4, 5, 9]], [[3, 4, 6, 9]]], [[[3, 4, 5, 8]], [[3, 4, 6, 8]]]),
+        ([[[1, 3, 4], [1, 5, 6]]] * 2, [[[3, 4, 1], [5, 6, 1]]] * 2),  # the same, moved from the first place to the last
+    ],
+)
+def test_constant_columns_are_no_padding(ones, others):
+    assert recognised([(np.array(one), np.array(other)) for one, other in zip(ones, others, strict=True)]) is None
+
+
+def test_nan_may_be_what_is_padded_with():
+    nan = float("nan")
+    longer = recognised([(np.array([[1, 2, nan], [3, nan, nan]]), np.array([[1, 2, nan, nan], [3, nan, nan, nan]]))])
+    assert not longer.cut
+    other = recognised([(np.array([[1, 2, nan], [3, nan, nan]]), np.array([[1, 2, 0], [3, 0, 0]]))])
+    assert [len(values) for values in other.values] == [1, 1]
+    assert other.values[1] == {0.0}
+
+
+def test_batches_for_which_all_tries_would_take_long_are_not_tried():
+    one = np.zeros((2, 4000, 80), np.float32)
+    assert recognised([(one, one + 1)]) is None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from paralign.catalogue.source_fixes import simplified
@@ -171,6 +172,11 @@ class Writer(ast.NodeVisitor):
         for hole in holes:
             if hole != "self" and made.bound.text(hole) is None:
                 raise ByHand(f"its argument {hole} is not shown")
+        for hole in (hole for hole, count in Counter(holes).items() if count > 1):
+            given = made.bound.given.get(hole)
+            written = receiver if hole == "self" or given is RECEIVER else given
+            if written is not None and any(isinstance(inner, _ONCE) for inner in ast.walk(written)):
+                raise ByHand("an argument that is used twice is no plain expression")
         for each in parts:
             if hasattr(each, "lineno"):
                 self.visit(each)

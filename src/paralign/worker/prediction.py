@@ -147,6 +147,9 @@ def _alike(tracer: Tracer, value: "Typed") -> Optional[int]:
     return None
 
 
+#: what stands for the file to write in a program's words: no word of a user's can hold it
+OUT = "\0out"
+
 # -- programs ------------------------------------------------------------------------------------------------------------------
 
 
@@ -154,11 +157,11 @@ def _alike(tracer: Tracer, value: "Typed") -> Optional[int]:
 def _as_program(words: List[str], root: str) -> Iterator[List[str]]:
     """Set arguments, folder and path as of a program started from a terminal.
 
-    Gives the program's words, ``{out}`` filled in.
+    Gives the program's words, the file to write filled in.
     """
     before = sys.argv, sys.path[:], os.getcwd()
     with tempfile.TemporaryDirectory(prefix="paralign-program-") as folder:
-        script = [word.replace("{out}", os.path.join(folder, "out")) for word in words]
+        script = [word.replace(OUT, os.path.join(folder, "out")) for word in words]
         module = script[0] == "-m"
         sys.argv = script[1:] if module else list(script)
         os.chdir(root)

@@ -34,6 +34,9 @@ LONGEST = 4096
 #: and elements that all tries together compare at most: a tenth of a second
 MOST = 100_000_000
 
+#: one for all, so that a set has it once
+_NAN = float("nan")
+
 #: batches whose lengths are named
 NAMED = 4
 
@@ -47,14 +50,20 @@ _WAYS = ((END, END), (BEGINNING, BEGINNING), (END, BEGINNING), (BEGINNING, END))
 class Padding:
     """How the batches of both sides are padded; of each pair the reference's first.
 
-    ``values`` holds what was seen behind or before the content of rows, ``lengths`` those of the batches. ``cut``: whether the shorter
-    side lacks more than padding.
+    ``values`` holds what was seen behind or before the content of rows, ``beside`` how much of it, ``lengths`` those of the batches.
+    ``cut``: whether the shorter side lacks more than padding.
     """
 
     ends: tuple[str, str]
     values: tuple[set[float], set[float]] = field(default_factory=lambda: (set(), set()))
     lengths: list[tuple[int, int]] = field(default_factory=list)
     cut: bool = False
+    beside: set[int] = field(default_factory=set, repr=False)
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether batches have other lengths, or rows more and less beside their content: a constant column is no padding."""
+        return len(self.beside) > 1 or any(one != other for one, other in self.lengths)
 
 
 def explain(context: Context, result: StageResult, captures: tuple[Capture, Capture]) -> None:
@@ -110,7 +119,7 @@ def recognised(batches: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> Padding 
                 found.cut = True
             else:
                 values.update(more)
-        if found.cut or any(map(len, found.values)):
+        if found.is_shown and (found.cut or any(map(len, found.values))):
             return found
     return None
 
@@ -145,8 +154,9 @@ def _holds(rows: tuple[NDArray[Any], NDArray[Any]], found: Padding, trimmed: tup
         if rests is None:
             return False
         is_trimmed = found.ends[0] == found.ends[1] and not min(map(len, rests))
+        found.beside.add(max(map(len, rests)))
         for rest, values in zip(rests, trimmed if is_trimmed else found.values, strict=True):
-            values.update(np.unique(rest).tolist())
+            values.update(_NAN if each != each else each for each in np.unique(rest).tolist())  # noqa: PLR0124 - what is no number is itself
     return all(len(values) <= 1 for values in found.values)
 
 
@@ -173,6 +183,13 @@ def _parted(row: NDArray[Any], length: int, end: str) -> tuple[NDArray[Any], NDA
     return row[len(row) - length :], row[: len(row) - length]
 
 
+def _number(value: float | None) -> str:
+    """A value as a program writes it: whole numbers with all of their digits."""
+    if value is None:
+        return ""
+    return str(int(value)) if float(value).is_integer() else f"{value:g}"
+
+
 def _findings(found: Padding, *, proven: bool) -> list[Finding]:
     """What differs in the padding, the end first."""
     findings = []
@@ -180,8 +197,8 @@ def _findings(found: Padding, *, proven: bool) -> list[Finding]:
         cause = f"the samples agree: the reference pads them at the {found.ends[0]}, the candidate at the {found.ends[1]}"
         findings.append(Finding("data/padding-end", cause, "pad at the same end in the collate function", proven))
     values = [next(iter(each), None) for each in found.values]
-    if None not in values and values[0] != values[1] and not found.cut:
-        cause = f"the samples agree: the reference pads them with {values[0]:g}, the candidate with {values[1]:g}"
+    if None not in values and values[0] is not values[1] and values[0] != values[1] and not found.cut:
+        cause = f"the samples agree: the reference pads them with {_number(values[0])}, the candidate with {_number(values[1])}"
         findings.append(Finding("data/padding-value", cause, "pad with the same value in the collate function", proven))
     if any(one != other for one, other in found.lengths):
         said = [_said([each[side] for each in found.lengths]) for side in (0, 1)]

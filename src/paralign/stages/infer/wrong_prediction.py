@@ -14,8 +14,10 @@ from paralign.locate.data.array_difference import apart
 from paralign.locate.data.trace import Way, holds, locate, locate_last
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.model import Divergence, Point
+from paralign.run import command_line
 from paralign.run.command_line import PATH, PYTHON, filled, split
 from paralign.run.invocation import is_python
+from paralign.worker.prediction import OUT
 from paralign.worker.protocol import Predicted
 
 if TYPE_CHECKING:
@@ -121,7 +123,7 @@ def _script(context: Context, side: str, path: str) -> list[str] | None:
         return None
     if words[1] != "-m":
         words[1] = os.path.join(context.settings.sides[side].root, words[1])  # noqa: PTH118 - a word of a command
-    values = {PATH: os.path.abspath(path), PYTHON: context.settings.sides[side].python}  # noqa: PTH100 - as above
+    values = {PATH: os.path.abspath(path), PYTHON: context.settings.sides[side].python, command_line.OUT: OUT}  # noqa: PTH100 - as above
     return [filled(word, values) for word in words[1:]]
 
 
