@@ -62,7 +62,10 @@ class Padding:
 
     @property
     def is_shown(self) -> bool:
-        """Whether batches have other lengths, or rows more and less beside their content: a constant column is no padding."""
+        """Whether batches have other lengths, or rows more and less beside their content.
+
+        A constant column is no padding.
+        """
         return len(self.beside) > 1 or any(one != other for one, other in self.lengths)
 
 
