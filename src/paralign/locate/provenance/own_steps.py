@@ -90,9 +90,10 @@ def first_wrong(sides: Sides, names: Sequence[tuple[str, str]], steps: int, retu
     lacking = _loss_without_a_step(sides, seen)
     if lacking is not None:
         return lacking
-    late = late_update(*(_of_first_step(graph) for graph in (sides.candidate, sides.reference)))
-    if late is not None:
-        return late
+    first_steps = [_of_first_step(graph) for graph in (sides.candidate, sides.reference)]
+    misplaced = early_update(*first_steps) or late_update(*first_steps)
+    if misplaced is not None:
+        return misplaced  # a rule like Adam's hides it in the first values, and what is wrong later leads elsewhere
     given = [e for e in sides.candidate.expressions if e.kind == "attribute" and e.label == "grad"]  # of equal losses
     for step in range(steps):
         ends = [*_ends(sides, names, step), *_results(sides, returned, step)]
@@ -105,8 +106,7 @@ def first_wrong(sides: Sides, names: Sequence[tuple[str, str]], steps: int, retu
 
 def _beside_values(sides: Sides, seen: Seen) -> Blamed | None:
     """What is wrong of a step although no value leads to it."""
-    early = early_update(*(_of_first_step(graph) for graph in (sides.candidate, sides.reference)))
-    return early or strange_number(sides, seen) or other_argument(sides)
+    return strange_number(sides, seen) or other_argument(sides)
 
 
 def _right_losses(sides: Sides) -> list[Expression]:
