@@ -197,7 +197,16 @@ def test_another_fault_is_not_blamed_on_modes():
 
 
 def test_a_step_that_leaves_the_mode_to_its_loop_is_noted():
-    result = checked(theirs=without_train)
+    def inline(model, optimizer, batch):
+        loss = squares(model(batch[0]), batch[1])
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        return {"loss": float(loss)}
+
+    handed = checked(theirs=without_train)  # to a function, which may call it
+    assert not [n for n in handed.notes if "calls model.train()" in n]
+    result = checked(theirs=inline)
     assert result.verdict == ALIGNED
     assert [n for n in result.notes if n.startswith("train_step of the reference calls model.train(), that of the candidate does not")]
     assert not [n for n in checked().notes if "calls model.train()" in n]

@@ -323,9 +323,12 @@ def test_own_steps_that_another_stage_of_the_check_compares_are_no_warning():
     both = [live(None) for _ in range(2)]
     for side in both:
         side.functions["train_step"] = lambda _model, optimizer, _batch: optimizer.step()
-    result = check(*both, stages=["optimizer", "backward"])["optimizer"]
+    given = {"inputs": np.ones((4, 6), np.float32), "labels": np.ones((4, 4), np.float32), "stages": ["optimizer", "backward"]}
+    result = check(*both, **given)["optimizer"]
     assert not [w for w in result.warnings if "train_step" in w]
     assert [n for n in result.notes if n.endswith("what train_step does with them is compared by the stage backward")]
-    del both[0].functions["train_step"]  # the stage backward runs none then
-    result = check(*both, stages=["optimizer", "backward"])["optimizer"]
+    without = check(*both, stages=["optimizer", "backward"])["optimizer"]  # and no batch: the stage backward runs none then
+    assert [w for w in without.warnings if w.startswith("train_step of the reference and the candidate was not run here")]
+    del both[0].functions["train_step"]
+    result = check(*both, **given)["optimizer"]
     assert [w for w in result.warnings if w.startswith("train_step of the candidate was not run here")]

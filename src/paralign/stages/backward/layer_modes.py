@@ -72,7 +72,7 @@ def say_unset(context: Context, result: StageResult) -> None:
 
 
 def _sets_train_mode(defined: str | None) -> bool | None:
-    """Whether a step calls ``train()`` of its model; None where its source cannot be read."""
+    """Whether a step calls ``train()`` of its model; None where its source does not tell."""
     place = SourceLine.of(defined)
     if place is None:
         return None
@@ -84,13 +84,14 @@ def _sets_train_mode(defined: str | None) -> bool | None:
     if step is None or not step.args.args:
         return None
     model = step.args.args[0].arg
-    read = [n for n in ast.walk(step) if isinstance(n, ast.Name) and n.id == model]
-    plain = {id(n.value) for n in ast.walk(step) if isinstance(n, ast.Attribute)}
-    called = {id(n.func) for n in ast.walk(step) if isinstance(n, ast.Call)}
-    if any(id(each) not in plain | called for each in read):  # handed to a function, or given another name: that may call it
-        return None
     calls = [n.func for n in ast.walk(step) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
-    return any(f.attr == "train" and isinstance(f.value, ast.Name) and f.value.id == model for f in calls)
+    if any(f.attr == "train" and isinstance(f.value, ast.Name) and f.value.id == model for f in calls):
+        return True
+    plain = {id(n.value) for n in ast.walk(step) if isinstance(n, ast.Attribute)} | {
+        id(n.func) for n in ast.walk(step) if isinstance(n, ast.Call)
+    }
+    handed = [n for n in ast.walk(step) if isinstance(n, ast.Name) and n.id == model and id(n) not in plain]
+    return None if handed else False  # a function that is given the model, or another name of it, may call it
 
 
 def _first_line(function: ast.FunctionDef) -> int:
