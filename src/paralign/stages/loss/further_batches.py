@@ -72,7 +72,7 @@ def _left_out(result: StageResult, reference: BatchesJudged, candidate: BatchesJ
     for number, why in reference.refused.items():
         result.notes.append(f"the reference's loss fails on batch {number} ({why}): left out")
         left_out.add(f"{BATCH}{number}")
-    for number in reference.repeats.keys() | candidate.repeats.keys():
+    for number in sorted(reference.repeats.keys() | candidate.repeats.keys(), key=int):
         if max(each.repeats.get(number, 0.0) for each in (reference, candidate)) > repeatability.REPEATED:
             result.notes.append(f"the loss of batch {number} is random: left out")
             left_out.add(f"{BATCH}{number}")
