@@ -167,8 +167,12 @@ def test_a_live_model_is_given_back_a_models_own_is_not():
 
 
 def test_closing_a_live_side_that_was_never_used_does_nothing():
-    found = Session("reference", {"build_model": lambda: pytest.fail("built")}, "numpy", live=True)
+    built = []
+    found = Session("reference", {"build_model": lambda: built.append(1) or Model()}, "numpy", live=True)
     found.close()
+    assert built == []
+    assert found.model.steps == 4
+    assert built == [1]  # it can be used afterwards all the same
 
 
 # -- values ------------------------------------------------------------------------------------------------------------------

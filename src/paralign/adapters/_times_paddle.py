@@ -44,7 +44,7 @@ def measured(build: Callable[..., Any], inputs: Sequence[Any], file: str) -> Lis
         try:
             for _ in range(_exported.RUNS):
                 run(predictor, inputs, file)
-        except BaseException as failure:
+        except BaseException as failure:  # an interrupt too: the predictor must end before the user's folder is left
             traceback.clear_frames(failure.__traceback__)  # they hold the predictor, which would end, and write, later
             raise
         finally:

@@ -61,12 +61,13 @@ def _gives_what_is_collated(session: Session, loader: Any, batches: List[List[in
         return batch
 
     try:
-        original, other = loader.collate_fn, rebuilt(loader, 0, batches) or copy.copy(loader)
+        original = loader.collate_fn
+        other = rebuilt(loader, 0, batches) or copy.copy(loader)
         for name, value in (("collate_fn", collate), ("num_workers", 0), ("timeout", 0)):
             if hasattr(other, name):
                 setattr(other, name, value)
         first, *_ = itertools.islice(other, 2)  # on to the end of one that gives a single batch
-    except Exception:  # noqa: BLE001 - the user's loader may be of any kind; its batches are compared otherwise then
+    except Exception:  # noqa: BLE001 - any class of loader, the user's code in all it does here: batches are compared otherwise then
         return False
     given = whole.Fingerprints(session)
     given.add(0, first)

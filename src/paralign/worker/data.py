@@ -108,7 +108,7 @@ def _is_other_each_time(session: Session, dataset: Any) -> bool:
         try:
             found = leaves(dataset[0], session.adapter.is_tensor)
             read.append([_comparable(leaf, session) for _, leaf in found])
-        except Exception:  # noqa: BLE001 - the user's data set may fail in any way when it is read again; then nothing is known
+        except Exception:  # noqa: BLE001 - the user's data set, or a picture opened late, may fail in any way: then nothing is known
             return False
     return len(read[0]) != len(read[1]) or not all(map(_same, *read))
 

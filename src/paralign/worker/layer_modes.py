@@ -12,8 +12,7 @@ from paralign.worker.feed import batches, form_of, joined, own_form
 from paralign.worker.files import system_folders
 from paralign.worker.forward import attempt_run
 from paralign.worker.frames import is_users
-from paralign.worker.own_attributes import keep_attributes, keep_globals
-from paralign.worker.own_step import kept
+from paralign.worker.own_step import defined_at, kept, started_anew
 from paralign.worker.protocol import LayerMode, LayerModes, LayerModesTold
 from paralign.worker.several import as_given
 from paralign.worker.training import optimizer_of
@@ -40,26 +39,14 @@ def layer_modes(session: "Session", writer: "CaptureWriter", options: LayerModes
 
     Layers that draw are off. Recorded as ``output``: what the model's first call gives.
     """
-    answer = LayerModesTold(defined=_defined(session) if options.step else None)
-    with session.untouched() as state:
-        attributes, variables = keep_attributes(session.adapter, session.model), keep_globals(session.functions)
-
-        def restore() -> None:
-            attributes()
-            variables()
-            session.restore(state)
-
+    answer = LayerModesTold(defined=defined_at(session, "train_step") if options.step else None)
+    with started_anew(session) as (_, restore):
         for run in options.runs:
             answer.layers = []
             attempt_run(answer, run, partial(_run, session, writer, run, options, values, answer), restore)
             if answer.runs:
                 break
     return answer
-
-
-def _defined(session: "Session") -> Optional[str]:
-    code = getattr(session.function("train_step"), "__code__", None)
-    return None if code is None else f"{code.co_filename}:{code.co_firstlineno}"
 
 
 def _run(

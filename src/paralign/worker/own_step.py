@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from paralign.errors import UnsupportedTensor
 from paralign.worker.feed import batches, form_of, joined, own_form
@@ -46,24 +46,36 @@ def own_steps(session: Session, writer: "CaptureWriter", options: OwnSteps, valu
     its name (role ``parameter``); buffers; and the gradients at the first calls of an optimizer's ``step`` (role ``gradient``, ``call``
     counts them). Where draws are kept, replaced or listed, everything random is on.
     """
-    answer = OwnStepped(defined=_defined(session))
+    answer = OwnStepped(defined=defined_at(session, "train_step"))
     form = own_form(session) or form_of(values)
+    with started_anew(session) as (state, restore):
+        for run in options.runs:
+            attempt_run(answer, run, partial(_steps, session, writer, run, state, options, values, form, answer), restore)
+    return answer
+
+
+def defined_at(session: Session, function: str) -> "Optional[str]":
+    """The line where one of the side's functions is defined; None for a callable that has no code."""
+    code = getattr(session.function(function), "__code__", None)
+    return None if code is None else f"{code.co_filename}:{code.co_firstlineno}"
+
+
+@contextmanager
+def started_anew(session: Session) -> "Iterator[Tuple[Dict[str, Typed], Callable[[], None]]]":
+    """The model's state as it is now, and what puts it back before another run of a step.
+
+    Put back as well are the attributes and variables that the user's code keeps beside it.
+    """
     with session.untouched() as state:
-        attributes, variables = keep_attributes(session.adapter, session.model), keep_globals(session.functions)
+        attributes = keep_attributes(session.adapter, session.model)
+        variables = keep_globals(session.functions)
 
         def restore() -> None:
             attributes()
             variables()
             session.restore(state)
 
-        for run in options.runs:
-            attempt_run(answer, run, partial(_steps, session, writer, run, state, options, values, form, answer), restore)
-    return answer
-
-
-def _defined(session: Session) -> "Optional[str]":
-    code = getattr(session.function("train_step"), "__code__", None)
-    return None if code is None else f"{code.co_filename}:{code.co_firstlineno}"
+        yield state, restore
 
 
 def _steps(

@@ -266,7 +266,7 @@ class Session:
         try:
             with self.adapter.no_grad():
                 yield
-        except Exception:
+        except Exception:  # any: a hook of the user's may raise what it likes; it goes on as it is
             self._gradients.stopped = True
             raise
 

@@ -124,7 +124,7 @@ def perform(session: Session, job: Job) -> Any:
     failed = None
     try:
         answer = _do(session, job)
-    except Exception as error:
+    except Exception as error:  # any: it is the user's model that fails; raised again unless gradients help
         if not session.keep_gradients():
             raise
         failed = error
@@ -133,7 +133,7 @@ def perform(session: Session, job: Job) -> Any:
             return answer
     try:
         answer = _again(session, job)
-    except Exception:  # noqa: BLE001 - any: then the first attempt stands, with its failure if it had one
+    except Exception:  # noqa: BLE001 - any, of the user's model: then the first attempt stands, with its failure if it had one
         session.forgo_gradients()
         if failed is not None:
             raise failed from None
