@@ -168,11 +168,11 @@ class Context:
     def untrainable(self, stage: str) -> StageResult | None:
         """The result ``not tested`` of a stage without a framework's gradients, else None."""
         without = [side for side in ("reference", "candidate") if not self.about[side].trains]
-        return (
-            StageResult(stage, NOT_TESTED, notes=[f"the {side}'s framework {self.framework(side)} has no gradients" for side in without])
-            if without
-            else None
-        )
+        if without:
+            return StageResult(
+                stage, NOT_TESTED, notes=[f"the {side}'s framework {self.framework(side)} has no gradients" for side in without]
+            )
+        return None
 
     def record_both(
         self,

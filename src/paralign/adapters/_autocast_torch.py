@@ -51,4 +51,6 @@ def idle_casts(source: Callable[[], Optional[str]], on_cpu: bool) -> Iterator[Di
 
 def computes_on_cpu(model: Any) -> bool:
     """Whether all parameters of a module lie on the CPU."""
-    return isinstance(model, torch.nn.Module) and all(p.device.type == "cpu" for p in model.parameters())
+    if not isinstance(model, torch.nn.Module):
+        return False
+    return all(p.device.type == "cpu" for p in model.parameters())

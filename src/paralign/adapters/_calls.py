@@ -90,7 +90,9 @@ class SourceLine:
             return False
         if any(_inside(path, folder) for folder in self._models):
             return True
-        return not in_stdlib(path) and not any(_inside(path, folder) for folder in self._folders)
+        if in_stdlib(path):
+            return False
+        return not any(_inside(path, folder) for folder in self._folders)
 
 
 @dataclass(frozen=True)

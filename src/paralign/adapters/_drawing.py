@@ -56,7 +56,9 @@ def _uniform(low: Any = 0.0, high: Any = 1.0) -> Callable[[Arguments, Named], Op
 
     def law(args: Arguments, named: Named) -> Optional[Law]:
         ends = [_at(*end)(args, named) if isinstance(end, tuple) else end for end in (low, high)]
-        return Law(Kind.UNIFORM, *ends) if all(isinstance(end, (int, float)) for end in ends) else None
+        if all(isinstance(end, (int, float)) for end in ends):
+            return Law(Kind.UNIFORM, *ends)
+        return None
 
     return law
 
@@ -64,7 +66,9 @@ def _uniform(low: Any = 0.0, high: Any = 1.0) -> Callable[[Arguments, Named], Op
 def _normal(mean: Any = 0.0, deviation: Any = 1.0) -> Callable[[Arguments, Named], Optional[Law]]:
     def law(args: Arguments, named: Named) -> Optional[Law]:
         values = [_at(*v)(args, named) if isinstance(v, tuple) else v for v in (mean, deviation)]
-        return Law(Kind.NORMAL, *values) if all(isinstance(v, (int, float)) for v in values) and values[1] else None
+        if all(isinstance(v, (int, float)) for v in values) and values[1]:
+            return Law(Kind.NORMAL, *values)
+        return None
 
     return law
 
@@ -88,7 +92,9 @@ def _whole(low: Any, high: Any, more: int = 0) -> Callable[[Arguments, Named], O
 
 def _choice(args: Arguments, named: Named) -> Optional[Law]:
     """One of a list, as a whole number; with weights or several it is left alone."""
-    return Law(Kind.WHOLE, 0, len(args[0])) if len(args) == 1 and not named and hasattr(args[0], "__len__") else None
+    if len(args) == 1 and not named and hasattr(args[0], "__len__"):
+        return Law(Kind.WHOLE, 0, len(args[0]))
+    return None
 
 
 def _order(args: Arguments, named: Named) -> Optional[Law]:

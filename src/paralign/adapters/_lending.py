@@ -43,7 +43,9 @@ class Attributes:
 
 
 def _same(one: Dict[Any, Any], other: Dict[Any, Any]) -> bool:
-    return list(one) == list(other) and all(a is b for a, b in zip(one.values(), other.values()))
+    if list(one) != list(other):
+        return False
+    return all(a is b for a, b in zip(one.values(), other.values()))
 
 
 def _refill(container: Any, content: Any) -> None:

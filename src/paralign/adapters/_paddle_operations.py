@@ -349,7 +349,9 @@ def _target(op: str, inputs: List[Any], kwargs: Dict[str, Any]) -> Any:
     """The tensor that an operation writes into; None for one that makes a new one."""
     if kwargs.get("out") is not None:
         return kwargs["out"]
-    return inputs[0] if op.endswith("_") and inputs else None
+    if op.endswith("_") and inputs:
+        return inputs[0]
+    return None
 
 
 def _written(result: Any, target: Any) -> Any:

@@ -152,7 +152,9 @@ def _draws(func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> bool:
     known.update(zip(list(known), args))
     known.update(kwargs)
     probability = known.get("dropout_p", known.get("dropout"))  # the latter of recurrent kernels
-    return probability != 0.0 and known.get("train") is not False and known.get("training") is not False
+    if probability == 0.0:
+        return False
+    return known.get("train") is not False and known.get("training") is not False
 
 
 def _attributes(func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Dict[str, Any]:
@@ -188,7 +190,9 @@ def dense(gradient: Any) -> Any:
 
     That is one of a sparse embedding.
     """
-    return gradient if gradient is None or gradient.layout is torch.strided else gradient.to_dense()
+    if gradient is None or gradient.layout is torch.strided:
+        return gradient
+    return gradient.to_dense()
 
 
 def on_gradient(tensor: Any, sink: Callable[[Any], Any]) -> Optional[Callable[[], None]]:

@@ -237,7 +237,9 @@ def _is_owner(value: Any) -> bool:
         return False
     home = type(value).__module__
     source = getattr(sys.modules.get(home), "__file__", None)
-    return home.split(".")[0] not in ("numpy", *sys.builtin_module_names) and not (source and in_stdlib(source))
+    if home.split(".")[0] in ("numpy", *sys.builtin_module_names):
+        return False
+    return not (source and in_stdlib(source))
 
 
 def _owners(model: Any) -> Iterator[Tuple[str, Any]]:

@@ -131,7 +131,9 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
     def device_bytes(self) -> int:
         """Bytes that tensors have in use on a GPU, without what Paddle keeps for the next ones."""
         device = paddle.get_device()
-        return int(paddle.device.cuda.memory_allocated(int(device.partition(":")[2] or 0))) if device.startswith("gpu") else 0
+        if device.startswith("gpu"):
+            return int(paddle.device.cuda.memory_allocated(int(device.partition(":")[2] or 0)))
+        return 0
 
     def seed(self, seed: int) -> None:
         """Seed Paddle on all devices, numpy and ``random``."""
@@ -322,7 +324,9 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
     def storage(self, tensor: Any) -> int:
         """The address of the memory that the tensor is a view of; 0 where it has none."""
         address = tensor.data_ptr() if tensor.is_dense() and tensor._is_initialized() else None  # noqa: SLF001 - no public question
-        return int(address or 0) - int(tensor.offset or 0) if address else 0
+        if address:
+            return int(address or 0) - int(tensor.offset or 0)
+        return 0
 
     def substitute(self, made: Any, value: Any) -> Any:
         """What was made, plus the difference as a constant."""

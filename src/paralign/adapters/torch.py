@@ -405,7 +405,9 @@ class TorchAdapter(_lazily_torch.BuildsLazily, _lending_torch.Lends, _diagnosis_
             return np.array(widen(self.to_array(value)))
         if isinstance(value, dict):
             return {key: self._to_host(item) for key, item in value.items()}
-        return [self._to_host(item) for item in value] if isinstance(value, (list, tuple)) else value
+        if isinstance(value, (list, tuple)):
+            return [self._to_host(item) for item in value]
+        return value
 
 
 def _uncompiled() -> AbstractContextManager[None]:

@@ -162,7 +162,9 @@ class HostPasses:
 
     def constant(self) -> bool:
         """Whether all elements are finite and equal."""
-        return not any(self.counts) and all(low == high for low, high in self.parts)
+        if any(self.counts):
+            return False
+        return all(low == high for low, high in self.parts)
 
     def extremes(self) -> Tuple[float, float]:
         """The least and the greatest; of the moduli, where elements are complex.

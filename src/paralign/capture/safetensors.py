@@ -262,7 +262,9 @@ def read_entry(name: str, fields: Any, data: int, path: Path) -> Entry:
 
 
 def _are_sizes(values: Any) -> bool:
-    return isinstance(values, list) and all(type(value) is int and value >= 0 for value in values)
+    if not isinstance(values, list):
+        return False
+    return all(type(value) is int and value >= 0 for value in values)
 
 
 def check_layout(entries: Mapping[str, Entry], data: int, size: int, path: Path) -> None:

@@ -130,7 +130,11 @@ class _Source:
         data = self.read(length)
         if text:
             return data.decode("utf-8", "surrogatepass")
-        return data.decode("latin-1") if name == "BINSTRING" else bytearray(data) if name == "BYTEARRAY8" else data
+        if name == "BINSTRING":
+            return data.decode("latin-1")
+        if name == "BYTEARRAY8":
+            return bytearray(data)
+        return data
 
 
 class _Mark:

@@ -56,7 +56,9 @@ class Bound:
         if name in self.given:
             return ast.unparse(self.given[name])
         parameter = self.signature.parameter(name)
-        return None if parameter is None or parameter.default in (None, "...") else parameter.default
+        if parameter is None or parameter.default in (None, "..."):
+            return None
+        return parameter.default
 
 
 def bind(signature: Signature, positional: Sequence[ast.expr], keywords: Sequence[ast.keyword], receiver: ast.expr | None = None) -> Bound:
@@ -100,4 +102,6 @@ def value_of(node: ast.expr) -> object:
 
 def plain(value: object) -> object:
     """Lists as tuples, so that ``[0, 0]`` and ``(0, 0)`` are one value."""
-    return tuple(plain(each) for each in value) if isinstance(value, list | tuple) else value
+    if isinstance(value, list | tuple):
+        return tuple(plain(each) for each in value)
+    return value

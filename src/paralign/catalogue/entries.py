@@ -56,7 +56,9 @@ class Words:
 
     def of(self, language: str) -> str:
         """The text in ``en`` or ``zh``; English where there is no Chinese."""
-        return self.zh if language == "zh" and self.zh else self.en
+        if language == "zh" and self.zh:
+            return self.zh
+        return self.en
 
 
 @dataclass(frozen=True)

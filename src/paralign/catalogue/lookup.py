@@ -70,7 +70,10 @@ def entries_of_paddle(name: str) -> list[Entry]:
 
 def entry_of(identity: str) -> Entry | None:
     """The entry of an id; None where there is none."""
-    return next((entry for entry in read_all() if entry.id == identity), None)
+    for entry in read_all():
+        if entry.id == identity:
+            return entry
+    return None
 
 
 def look_up(text: str) -> Found:

@@ -102,7 +102,10 @@ def function_of(method: str) -> str | None:
     if head != "torch.Tensor":
         return None
     table = stored("torch")
-    return next((name for name in (f"torch.{last}", f"torch.nn.functional.{last}") if name in table), None)
+    for name in (f"torch.{last}", f"torch.nn.functional.{last}"):
+        if name in table:
+            return name
+    return None
 
 
 @cache
@@ -111,7 +114,9 @@ def paddle_name(name: str, paddle: Table) -> str:
     known = names()
     if name in known.renamed:
         renamed = known.renamed[name]
-        return renamed if renamed in paddle or renamed.rpartition(".")[0] not in paddle.homes else ""
+        if renamed in paddle or renamed.rpartition(".")[0] not in paddle.homes:
+            return renamed
+        return ""
     for pattern, replacement in known.rules:
         found = pattern.match(name)
         if found is not None:
@@ -135,4 +140,7 @@ def paddle_argument(name: str, mapped: dict[str, str], ours: Signature) -> str |
     offered = ours.names
     if name in offered or name in ours.accepts:
         return name
-    return next((each for each in names().arguments.get(name, []) if each in offered), None)
+    for each in names().arguments.get(name, []):
+        if each in offered:
+            return each
+    return None

@@ -56,11 +56,16 @@ class Signature:
     @property
     def open(self) -> bool:
         """Whether it takes keywords that it does not list."""
-        return not self.known or any(each.kind is Kind.KEYWORDS for each in self.parameters)
+        if not self.known:
+            return True
+        return any(each.kind is Kind.KEYWORDS for each in self.parameters)
 
     def parameter(self, name: str) -> Parameter | None:
         """The parameter of a name."""
-        return next((each for each in self.parameters if each.name == name), None)
+        for each in self.parameters:
+            if each.name == name:
+                return each
+        return None
 
 
 @dataclass(frozen=True, eq=False)

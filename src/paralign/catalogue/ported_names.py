@@ -135,7 +135,9 @@ def _own_words(node: ast.AST) -> Iterable[str]:
 
 
 def _number(value: object) -> str:
-    return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else repr(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{value:g}"
+    return repr(value)
 
 
 def is_port(framework: str) -> bool:

@@ -154,7 +154,9 @@ _STANDS = {
 def _numbers(text: str) -> tuple[int, ...]:
     """The numbers of a release; none of a development build."""
     parts = text.split(".")
-    return tuple(map(int, parts)) if all(part.isdecimal() for part in parts) and any(map(int, parts)) else ()
+    if all(part.isdecimal() for part in parts) and any(map(int, parts)):
+        return tuple(map(int, parts))
+    return ()
 
 
 def _of_library(name: str, about: dict[str, str]) -> str:

@@ -62,7 +62,9 @@ def _inputs(options: argparse.Namespace) -> int:
 def _is_drawn(spec: Any) -> bool:
     """Whether values of an entry come from a distribution, not from a file or a data loader."""
     if isinstance(spec, list):
-        return bool(spec) and all(_is_drawn(each) for each in spec)
+        if not spec:
+            return False
+        return all(_is_drawn(each) for each in spec)
     if not isinstance(spec, dict):
         return False
     if "keywords" in spec:
@@ -82,7 +84,9 @@ def _files(project: Project, name: str) -> dict[str, Any]:
     value = make(getattr(project, name), project.folder, f"[{name}]", seed)
 
     def plain(value: Any) -> Any:
-        return {key: plain(each) for key, each in value.items()} if isinstance(value, dict) else widen(value)
+        if isinstance(value, dict):
+            return {key: plain(each) for key, each in value.items()}
+        return widen(value)
 
     if isinstance(value, (dict, Typed)):
         return {FILES[name]: plain(value)}

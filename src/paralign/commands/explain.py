@@ -156,7 +156,9 @@ def _transformation(entry: Entry) -> str:
     if entry.fix.code:
         return entry.fix.code
     parts = [f"{name}={value}" for name, value in entry.fix.set.items()]
-    return entry.fix.call + (f"({', '.join(parts)})" if parts else "") if entry.fix.call else ", ".join(parts)
+    if entry.fix.call:
+        return entry.fix.call + (f"({', '.join(parts)})" if parts else "")
+    return ", ".join(parts)
 
 
 def _versions() -> str:

@@ -108,7 +108,9 @@ class Parser(argparse.ArgumentParser):
 
 def _named(action: argparse.Action) -> str:
     """What an argument is called in a message."""
-    return action.option_strings[-1] if action.option_strings else str(action.metavar or action.dest)
+    if action.option_strings:
+        return action.option_strings[-1]
+    return str(action.metavar or action.dest)
 
 
 def _listed(options: dict[str, argparse.Action]) -> str:

@@ -120,7 +120,9 @@ def _memory(options: argparse.Namespace) -> int:
         print(json.dumps([asdict(each) for each in found], indent=1))
     else:
         print("\n".join(line for each in found for line in ([_grows(each)] if options.quiet else _told(each))))
-    return 1 if any(each.growing for each in found) else 0
+    if any(each.growing for each in found):
+        return 1
+    return 0
 
 
 def _grown(context: Context, side: str, what: str, steps: int) -> Growth:
@@ -162,7 +164,9 @@ def explained(answer: MemoryWatched, slope: float) -> bool:
 
     A container grows, or half of the growth is by the program's lines.
     """
-    return bool(answer.containers) or sum(float(each["bytes"]) for each in answer.lines) * 2 >= slope > 0
+    if answer.containers:
+        return True
+    return sum(float(each["bytes"]) for each in answer.lines) * 2 >= slope > 0
 
 
 def _fixes(found: Growth) -> list[str]:
@@ -184,9 +188,9 @@ def _fixes(found: Growth) -> list[str]:
 
 def _grows(found: Growth) -> str:
     """What grows on a side, in a line."""
-    return (
-        f"{found.side}: {', '.join(SERIES[name][0] for name in found.growing)} grows" if found.growing else f"{found.side}: nothing grows"
-    )
+    if found.growing:
+        return f"{found.side}: {', '.join(SERIES[name][0] for name in found.growing)} grows"
+    return f"{found.side}: nothing grows"
 
 
 def _told(found: Growth) -> list[str]:
@@ -216,7 +220,9 @@ def _told(found: Growth) -> list[str]:
 def _at(line: str | None, said: str) -> list[str]:
     from paralign.locate.optimizer.setting_lines import code_at
 
-    return [] if not line else [f"    {said} {line}: {code_at(line) or ''}"]
+    if not line:
+        return []
+    return [f"    {said} {line}: {code_at(line) or ''}"]
 
 
 # -- loader --------------------------------------------------------------------------------------------------------------------

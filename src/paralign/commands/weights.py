@@ -164,7 +164,9 @@ def _model(named: list[str] | None) -> str | list[str] | None:
 
     if named is None:
         return None
-    return named[0] if len(named) == 1 and (checked_path(named[0]).exists() or ":" not in named[0]) else named
+    if len(named) == 1 and (checked_path(named[0]).exists() or ":" not in named[0]):
+        return named[0]
+    return named
 
 
 def _inputs(text: str | None) -> dict[str, Any] | None:

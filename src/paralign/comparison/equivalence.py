@@ -80,8 +80,14 @@ class Equivalence:
         """
         above, below = self.low > -self.margin, self.high < self.margin
         if better:
-            return self.known and (above if better == "higher" else below)
-        return self.known and above and below
+            if not self.known:
+                return False
+            if better == "higher":
+                return above
+            return below
+        if not self.known:
+            return False
+        return above and below
 
     def beyond(self, better: str = "") -> bool:
         """Whether the difference is proven to be larger than the margin.
@@ -90,8 +96,14 @@ class Equivalence:
         """
         lower, higher = self.gap + self.sure < -self.margin, self.gap - self.sure > self.margin
         if better:
-            return self.known and (lower if better == "higher" else higher)
-        return self.known and (lower or higher)
+            if not self.known:
+                return False
+            if better == "higher":
+                return lower
+            return higher
+        if not self.known:
+            return False
+        return lower or higher
 
 
 def equivalence(reference: Sequence[float], candidate: Sequence[float], margin: float) -> Equivalence:

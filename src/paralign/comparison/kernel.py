@@ -105,7 +105,9 @@ class Kernel:
             cut = runs(single, ROUGH_RUN)
             squares = product(cut, cut)
             kept = squares >= _SMALL * single.size or (squares == 0.0 and not single.any())
-            return kept and math.isfinite(squares) and _add_equal(part, single.size, squares)
+            if not kept:
+                return False
+            return math.isfinite(squares) and _add_equal(part, single.size, squares)
         wide = widen(value).astype(np.float64, copy=False)
         squares = dot(wide, wide)
         return self._ordinary(squares, wide) and _add_equal(part, wide.size, squares)
@@ -294,7 +296,9 @@ class Kernel:
     def _ordinary(self, squares: float, side: Array) -> bool:
         """Whether a sum of squares is finite and lost nothing to underflow."""
         if self._guarded:
-            return _LOW < squares < _HIGH or (squares == 0.0 and not side.any())
+            if _LOW < squares < _HIGH:
+                return True
+            return squares == 0.0 and not side.any()
         return math.isfinite(squares)
 
 

@@ -245,7 +245,9 @@ class _Scan:
 
 def _cores() -> int:
     """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _stats(part: Part, ulps: dict[str, float], shape: tuple[int, ...], *, tolerant: bool) -> Stats:

@@ -275,7 +275,9 @@ def _order(match: _Match, axis: int) -> Array | None:
     order: Array = apart.argmin(1)
     key = np.random.default_rng(3).standard_normal(looks.size) / math.sqrt(looks.size)
     alike = np.abs(np.sort(mine @ key) - np.sort(theirs @ key)).max() <= 10 * _REARRANGED  # as many of each
-    return order if alike and apart[np.arange(length), order].max() <= looks.size * _REARRANGED**2 else None
+    if alike and apart[np.arange(length), order].max() <= looks.size * _REARRANGED**2:
+        return order
+    return None
 
 
 def _permuted(match: _Match) -> Rearrangement | None:

@@ -82,7 +82,9 @@ def planted(tree: Any, leaf: Callable[[Any], Stored | None]) -> Any:
 
 
 def _keys(tree: Any) -> list[str]:
-    return [str(key) for key in tree] if isinstance(tree, dict) else [f"a value of type {type(tree).__name__}"]
+    if isinstance(tree, dict):
+        return [str(key) for key in tree]
+    return [f"a value of type {type(tree).__name__}"]
 
 
 def _descend(tree: Any, key: Any, found: Found, where: str) -> Any:
@@ -110,7 +112,9 @@ def _wrapper(tree: Any, known: dict[int, bool]) -> Any:
     usual = [key for key in WRAPPERS if key in inside]
     if usual:
         return usual[0]
-    return inside[0] if len(inside) == 1 and isinstance(tree[inside[0]], dict) else None
+    if len(inside) == 1 and isinstance(tree[inside[0]], dict):
+        return inside[0]
+    return None
 
 
 def _holds(tree: Any, known: dict[int, bool]) -> bool:

@@ -152,7 +152,10 @@ def _axis_argument(call: Expression, kind: str) -> Expression | None:
     place = _BEFORE.get(kind, 0)
     if "self" not in roles:
         place += 1
-    return next((roles[name] for name in (*_NAMED, str(place)) if name in roles), None)
+    for name in (*_NAMED, str(place)):
+        if name in roles:
+            return roles[name]
+    return None
 
 
 def name(divergence: Divergence, found: tuple[OtherAxis, Expression, Expression]) -> None:

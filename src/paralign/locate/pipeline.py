@@ -154,7 +154,9 @@ def differs_undecided(context: Context, mode: str) -> bool:
     replay = replayed(context, mode)
     if replay is None or not replay.whole or not replay.wrong or replay.blurred:
         return False
-    return not replay.findings and not any(divergence.confirmed for divergence in replay.divergences)
+    if replay.findings:
+        return False
+    return not any(divergence.confirmed for divergence in replay.divergences)
 
 
 @dataclass
@@ -178,7 +180,9 @@ class Replay:
     @property
     def right(self) -> bool:
         """Whether the pass is the same on both sides, with everything random in it replayed."""
-        return self.whole and not (self.wrong or self.findings or self.divergences)
+        if not self.whole:
+            return False
+        return not (self.wrong or self.findings or self.divergences)
 
 
 def replayed(context: Context, mode: str, attempt: str = "", *, backward: bool = False) -> Replay | None:

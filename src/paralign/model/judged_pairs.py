@@ -164,7 +164,9 @@ class Pair:
         """
         if self.stats is None:
             return None
-        return math.inf if self.stats.nan or self.stats.inf else self.stats.rel_l2
+        if self.stats.nan or self.stats.inf:
+            return math.inf
+        return self.stats.rel_l2
 
     @property
     def ratio(self) -> Optional[float]:

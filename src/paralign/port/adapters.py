@@ -165,4 +165,6 @@ def _planned(name: str, parameters: list[Parameter], paddle: Table, *, keep: boo
         made = plan(Use(name, 0, 0, 0, 0, Form.CALL, keywords=keywords), paddle)
     except ByHand:
         return None
-    return None if keep and made.template else made
+    if keep and made.template:
+        return None
+    return made

@@ -213,7 +213,9 @@ class Writer(ast.NodeVisitor):
         if node is None or not hasattr(node, "lineno"):
             return made.bound.text(name) or "None"
         written = self.text.within(node)
-        return written if isinstance(node, _ATOMIC) and not _bare(node, written, dotted=dotted) else f"({written})"
+        if isinstance(node, _ATOMIC) and not _bare(node, written, dotted=dotted):
+            return written
+        return f"({written})"
 
     def _filled(self, template: str, made: Plan) -> str:
         """A template with the call's own arguments in place of their names, as written."""
@@ -234,13 +236,17 @@ class Writer(ast.NodeVisitor):
 def _plain(name: str, made: Plan) -> str:
     node = made.bound.given.get(name)
     text = made.bound.text(name) or "None"
-    return text if node is None or isinstance(node, _ATOMIC) else f"({text})"
+    if node is None or isinstance(node, _ATOMIC):
+        return text
+    return f"({text})"
 
 
 def _bare(node: ast.expr, written: str, *, dotted: bool) -> bool:
     """Whether a tuple is written without its brackets, or a number would swallow a dot."""
     number = dotted and isinstance(node, ast.Constant) and isinstance(node.value, int | float)
-    return (isinstance(node, ast.Tuple) and not written.startswith("(")) or number or ("\n" in written)
+    if isinstance(node, ast.Tuple) and not written.startswith("("):
+        return True
+    return number or "\n" in written
 
 
 def _value_of(given: ast.expr | ast.keyword) -> ast.expr:

@@ -181,7 +181,9 @@ class Calls:
             literal = key.value if isinstance(key, ast.Constant) else None
             entries.append((literal, self.value(each)))
             self._registered(literal, each, node, _as_keywords(node))
-        return Registry(tuple(entries)) if any(value is not None for _, value in entries) else None
+        if any(value is not None for _, value in entries):
+            return Registry(tuple(entries))
+        return None
 
     def _Subscript(self, node: ast.Subscript, quiet: bool) -> Value:  # noqa: N802, ARG002 - as above
         of = self.value(node.value, quiet=True)
@@ -267,7 +269,9 @@ class Calls:
             literal = node.args[1].value if isinstance(node.args[1], ast.Constant) else None
             if literal is None:
                 self.value(node.args[1])
-            return self.attribute(of, literal if isinstance(literal, str) else "?") if isinstance(of, Named | Space) else None
+            if isinstance(of, Named | Space):
+                return self.attribute(of, literal if isinstance(literal, str) else "?")
+            return None
         if name == "super" and isinstance(node.func, ast.Name):
             return None if self.method_of is None else Super(self.method_of)
         if name in ("import_module", "__import__") and node.args and isinstance(node.args[0], ast.Constant):
@@ -305,7 +309,9 @@ class Calls:
         if isinstance(callee, Object):
             return GUESSED_TENSOR if callee.of.framework_base() == "torch.nn.Module" else None
         if isinstance(callee, Instance):
-            return TENSOR if is_module(callee.of) or callee.of == "torch.nn.Module" else None
+            if is_module(callee.of) or callee.of == "torch.nn.Module":
+                return TENSOR
+            return None
         if isinstance(callee, Choice):
             found: Value = None
             for each in callee.values:
@@ -352,7 +358,9 @@ class Calls:
             return None
         self._use(node, Named(f"{owner}.{name}", certainty), Form.METHOD, node.args, node.keywords)
         found = result_of_method(owner, name)
-        return GUESSED_TENSOR if found == TENSOR and certainty is Certainty.GUESSED else found
+        if found == TENSOR and certainty is Certainty.GUESSED:
+            return GUESSED_TENSOR
+        return found
 
     def _method_of_own(self, node: ast.Call, owner: Object | Super | Class, name: str) -> Value:
         """A method of an object of the program.
@@ -430,7 +438,9 @@ def _attribute_of(of: Instance, name: str) -> Value:
     """An attribute of a framework's object: a form of a tensor, or a context's tensors."""
     if of.of == "torch.autograd.Function" and name == "saved_tensors":
         return GUESSED_TENSOR
-    return of if of.of == "torch.Tensor" and name in _VIEWS else None
+    if of.of == "torch.Tensor" and name in _VIEWS:
+        return of
+    return None
 
 
 def _as_keywords(node: ast.Dict) -> list[ast.keyword]:

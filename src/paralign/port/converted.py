@@ -260,4 +260,6 @@ def _before_imports(node: ast.stmt) -> bool:
     """Whether a statement has to stand before imports: a docstring, or a future import."""
     if isinstance(node, ast.ImportFrom):
         return node.module == "__future__"
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    if not isinstance(node, ast.Expr):
+        return False
+    return isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

@@ -475,7 +475,9 @@ def _says_nothing(keyword: ast.keyword, name: str) -> bool:
     if keyword.arg == "generator":
         return isinstance(keyword.value, ast.Constant) and keyword.value.value is None
     signature = signature_of(name)
-    return keyword.arg in conversions().dropped - {"device"} and signature.known and signature.parameter(keyword.arg) is None
+    if keyword.arg not in conversions().dropped - {"device"}:
+        return False
+    return signature.known and signature.parameter(keyword.arg) is None
 
 
 def _is_known(name: str) -> bool:

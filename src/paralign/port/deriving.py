@@ -95,7 +95,9 @@ class Deriver(Unknowns):
         adapter = self.adapter(name)
         if adapter is None or adapter[1].is_class:
             return None
-        return adapter if adapter[1].fits(positional, {each.arg or "" for each in keywords}) else None
+        if adapter[1].fits(positional, {each.arg or "" for each in keywords}):
+            return adapter
+        return None
 
     def _called(self, node: ast.Call, use: Use, head: str, adapter: Adapter) -> None:
         """Write ``head`` and the call's arguments in place of the call."""

@@ -66,7 +66,9 @@ class Draft:
     def home(self) -> Path:
         """The folder that the ledger's paths begin in."""
         port = self.folder / PORT
-        return port / self.source.name if package_of(self) and self.source.is_dir() else port
+        if package_of(self) and self.source.is_dir():
+            return port / self.source.name
+        return port
 
     @property
     def ledger_name(self) -> str:
@@ -237,7 +239,9 @@ def originals(made: Draft) -> dict[str, str]:
 
 def package_of(made: Draft) -> str:
     """The package that the ledger's paths begin in; '' where they begin at the root."""
-    return made.source.resolve().name if made.source.is_dir() and (made.source / "__init__.py").is_file() else ""
+    if made.source.is_dir() and (made.source / "__init__.py").is_file():
+        return made.source.resolve().name
+    return ""
 
 
 def rewrite_ledger(made: Draft) -> list[str]:

@@ -45,12 +45,16 @@ class EntryPoint:
 def root_of(source: Path) -> Path:
     """The folder that the imports of a source start from."""
     within = source.is_dir() and (source / "__init__.py").is_file()
-    return source if source.is_dir() and not within else source.absolute().parent
+    if source.is_dir() and not within:
+        return source
+    return source.absolute().parent
 
 
 def package_name(source: Path) -> str:
     """The package that a source is; '' where it is none."""
-    return source.resolve().name if source.is_dir() and (source / "__init__.py").is_file() else ""
+    if source.is_dir() and (source / "__init__.py").is_file():
+        return source.resolve().name
+    return ""
 
 
 def entry_of(text: str, source: str | Path) -> EntryPoint:

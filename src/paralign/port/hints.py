@@ -179,7 +179,9 @@ def _words(condition: str) -> list[str]:
 def _is_of_training(hint: Finding) -> bool:
     """Whether a difference shows only in what layers keep in training."""
     entry = entry_of(hint.rule.partition("/")[2])
-    return entry is not None and any(kept in entry.example.reference for kept in _KEPT)
+    if entry is None:
+        return False
+    return any(kept in entry.example.reference for kept in _KEPT)
 
 
 def _finding(entry: Entry) -> Finding:

@@ -98,7 +98,9 @@ class Row:
 
     def has(self, status: Status) -> bool:
         """Whether this is its status, or one of its notes'."""
-        return self.status is status or any(note.status is status for note in self.notes)
+        if self.status is status:
+            return True
+        return any(note.status is status for note in self.notes)
 
 
 @dataclass

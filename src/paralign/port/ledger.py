@@ -88,7 +88,9 @@ class Ledger:
     @property
     def left(self) -> bool:
         """Whether something is left by hand, or a file was refused."""
-        return any(each.fate is Fate.BY_HAND for each in self.places) or any(each.fate is FileFate.REFUSED for each in self.files)
+        if any(each.fate is Fate.BY_HAND for each in self.places):
+            return True
+        return any(each.fate is FileFate.REFUSED for each in self.files)
 
     def to_json(self) -> str:
         """The ledger as JSON."""

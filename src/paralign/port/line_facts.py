@@ -123,7 +123,9 @@ def _open(place: Place, proof: Proof, layout: _Layout, *, only_built: bool) -> s
 
 def _is_layer(name: str) -> bool:
     """Whether a callable makes a layer: what its arguments do shows when the layer is called."""
-    return name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper() and not name.endswith(("Parameter", "Buffer"))
+    if not name.startswith("torch.nn."):
+        return False
+    return name.rpartition(".")[2][:1].isupper() and not name.endswith(("Parameter", "Buffer"))
 
 
 class _Layout:

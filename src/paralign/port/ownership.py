@@ -59,7 +59,10 @@ def guessed_owner(method: str) -> str | None:
     if method in _COMMON or method.startswith("_"):
         return None
     table = stored("torch")
-    return next((owner for owner in _OWNERS if f"{owner}.{method}" in table), None)
+    for owner in _OWNERS:
+        if f"{owner}.{method}" in table:
+            return owner
+    return None
 
 
 #: parts of names that people give to objects of a class, and its methods that are common names
@@ -95,9 +98,9 @@ def could_be(method: str) -> bool:
 def is_module(name: str) -> bool:
     """Whether a class is a layer: its objects have the methods of ``nn.Module``."""
     home, _, last = name.rpartition(".")
-    return last[:1].isupper() and (
-        home in ("torch.nn", "torch.nn.parallel", "torchvision.ops") or home.startswith(("torch.nn.modules", "torchvision.models"))
-    )
+    if not last[:1].isupper():
+        return False
+    return home in ("torch.nn", "torch.nn.parallel", "torchvision.ops") or home.startswith(("torch.nn.modules", "torchvision.models"))
 
 
 @cache

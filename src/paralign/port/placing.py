@@ -317,7 +317,9 @@ class Placer(Writer):
         """
         if isinstance(node, ast.Call):
             names = self._names_of(node)
-            return bool(names) and all(name in _FRESH or name in self._inplace_of(node) for name in names)
+            if not names:
+                return False
+            return all(name in _FRESH or name in self._inplace_of(node) for name in names)
         if isinstance(node, ast.BinOp | ast.UnaryOp):  # a result of arithmetic is new
             return not isinstance(getattr(node, "op", None), ast.UAdd)
         while isinstance(node, ast.Attribute) and node.attr not in _VIEWS:
@@ -358,7 +360,9 @@ class Placer(Writer):
             return None
         if func.attr == "zero_" and not call.args:
             return "0"
-        return "" if func.attr in ("fill_", "copy_") and len(call.args) == 1 else None
+        if func.attr in ("fill_", "copy_") and len(call.args) == 1:
+            return ""
+        return None
 
 
 def _is_dotted(node: ast.expr) -> bool:
@@ -378,7 +382,9 @@ def _is_pure(name: str) -> bool:
 
 def _is_named_layer(owner: Value) -> bool:
     """Whether an object's class is one whose attributes the tables name."""
-    return isinstance(owner, Instance) and any(owner.of.startswith(head) for head in conversions().layers)
+    if not isinstance(owner, Instance):
+        return False
+    return any(owner.of.startswith(head) for head in conversions().layers)
 
 
 def _indexed_behind(index: ast.expr) -> bool:

@@ -300,7 +300,9 @@ def _as_default(name: str, bound: Bound) -> bool:
 
 def _stays(entry: Entry, bound: Bound) -> bool:
     """Whether an accepted difference may show in a call that a template writes."""
-    return entry.outcome is not Outcome.EQUAL and entry.id in _TOLD and holds(entry.when, bound) is not False
+    if entry.outcome is Outcome.EQUAL:
+        return False
+    return entry.id in _TOLD and holds(entry.when, bound) is not False
 
 
 #: callables of Paddle whose stored signature lacks a keyword that they take
@@ -360,7 +362,9 @@ def _is_certain(entry: Entry, truth: bool | None) -> bool:
         return True
     if entry.data.en:
         return False
-    return bool(truth) or any("{" in value for value in entry.fix.set.values())
+    if truth:
+        return True
+    return any("{" in value for value in entry.fix.set.values())
 
 
 def _foreign(entry: Entry, made: Plan) -> bool:
@@ -503,7 +507,9 @@ def _goes_unsaid(use: Use, name: str, node: ast.expr, made: Plan, way: Way | Non
         if name in _TURNED:
             raise ByHand(f"Paddle's argument for {name} means something else")
         return False
-    return name in _TURNED or not taken or not _is_allowed(use, name, node, made, way)
+    if name in _TURNED:
+        return True
+    return not taken or not _is_allowed(use, name, node, made, way)
 
 
 def _is_taken(name: str, target: str | None, ours: Signature) -> bool:
@@ -511,7 +517,11 @@ def _is_taken(name: str, target: str | None, ours: Signature) -> bool:
 
     One whose signature is not known is taken to.
     """
-    return not ours.known or ours.gathers or any(each in ours.names or each in ours.accepts for each in (name, target or name))
+    if not ours.known:
+        return True
+    if ours.gathers:
+        return True
+    return any(each in ours.names or each in ours.accepts for each in (name, target or name))
 
 
 def _is_allowed(use: Use, name: str, node: ast.expr, made: Plan, way: Way | None) -> bool:

@@ -536,7 +536,9 @@ def as_json(proven: Proven) -> str:
 
 def _finite_or_none(error: float | None) -> float | None:
     """An error as JSON can hold it: None where it is infinite."""
-    return None if error is None or not np.isfinite(error) else error
+    if error is None or not np.isfinite(error):
+        return None
+    return error
 
 
 def forget_proof(path: Path) -> None:

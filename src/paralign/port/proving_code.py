@@ -122,7 +122,9 @@ class Evidence:
         """Whether a model was compared within another, was right, and was only called forward."""
         seen = self.inner.get(made.class_)
         forward = all(_is_forward(call) for call in self.told.calls if call.object_ == made.number)
-        return forward and made.depth > 0 and seen is not None and not seen.reason
+        if not forward:
+            return False
+        return made.depth > 0 and seen is not None and not seen.reason
 
     def seen(self, key: str) -> Seen | None:
         """What is known of a definition: of its own calls, or else of those within models.

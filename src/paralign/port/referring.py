@@ -174,7 +174,9 @@ class Referrer(Settings):
     def _is_asked_type(self) -> bool:
         """Whether a class is what ``type(m)`` is compared with, alone or among others."""
         last = self._beyond(ast.Tuple, ast.List, ast.Set)
-        return isinstance(last, ast.Compare) and _is_type(last.left) and "_class_of" in self.helpers
+        if not isinstance(last, ast.Compare):
+            return False
+        return _is_type(last.left) and "_class_of" in self.helpers
 
     def _is_compared(self, node: ast.expr) -> bool:
         """Whether a callable is told from others by itself.
@@ -197,7 +199,9 @@ def _is_of_the_file(name: str) -> bool:
     """Whether calls of a class become calls of a helper that the file gets."""
     table = conversions()
     way = table.calls.get(name)
-    return name not in table.kinds and way is not None and way.template.partition("(")[0] in table.helpers
+    if name in table.kinds:
+        return False
+    return way is not None and way.template.partition("(")[0] in table.helpers
 
 
 def _is_type(node: ast.expr) -> TypeGuard[ast.Call]:

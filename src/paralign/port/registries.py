@@ -37,7 +37,9 @@ def dotted(text: str) -> str:
     Empty for other strings.
     """
     root, dot, _ = text.partition(".")
-    return text if dot and root in ("torch", "torchvision", "torchaudio") and text in stored(root) else ""
+    if dot and root in ("torch", "torchvision", "torchaudio") and text in stored(root):
+        return text
+    return ""
 
 
 @cache
@@ -46,4 +48,7 @@ def by_name(key: str, text: object) -> str:
     if key not in _KEYS or not isinstance(text, str) or not text[:1].isupper() or not text.isidentifier():
         return ""
     names = (f"{home}.{text}" for home in _HOMES)
-    return next((name for name in names if name in stored(name.partition(".")[0])), "")
+    for name in names:
+        if name in stored(name.partition(".")[0]):
+            return name
+    return ""

@@ -147,7 +147,9 @@ def _line(text: str) -> dict[str, str] | None:
     except ValueError:
         return None
     is_answer = isinstance(found, dict) and ("version" in found or "failure" in found)
-    return {str(key): str(value) for key, value in found.items()} if is_answer else None
+    if is_answer:
+        return {str(key): str(value) for key, value in found.items()}
+    return None
 
 
 def _parameters(name: str) -> str:

@@ -128,7 +128,11 @@ class Settings(Placer):
             return False
         func = parent.func
         name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
-        return name == "getenv" or (name == "get" and isinstance(func, ast.Attribute) and _is_environment(func.value))
+        if name == "getenv":
+            return True
+        if name != "get":
+            return False
+        return isinstance(func, ast.Attribute) and _is_environment(func.value)
 
 
 def _is_environment(node: ast.expr) -> bool:

@@ -89,7 +89,9 @@ def _is_unshown(use: Use) -> bool:
     """Whether a use shows no arguments: a mere reference, or a subclass without any."""
     if use.form is Form.REFERENCE:
         return True
-    return use.form is Form.SUBCLASS and not use.positional and not use.keywords
+    if use.form is not Form.SUBCLASS:
+        return False
+    return not use.positional and not use.keywords
 
 
 @cache

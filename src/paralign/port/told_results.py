@@ -63,4 +63,6 @@ def _distance(one: float, other: float) -> float:
     if math.isnan(one) and math.isnan(other):
         return 0.0
     size = max(abs(one), abs(other))
-    return abs(one - other) / size if math.isfinite(size) and not math.isnan(one - other) else math.inf
+    if math.isfinite(size) and not math.isnan(one - other):
+        return abs(one - other) / size
+    return math.inf

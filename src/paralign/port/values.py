@@ -86,7 +86,10 @@ class Class:
 
     def attribute(self, name: str) -> Value:
         """An attribute of its own or of a class that it is derived from."""
-        return next((one.attributes[name] for one in self.lineage() if name in one.attributes), None)
+        for one in self.lineage():
+            if name in one.attributes:
+                return one.attributes[name]
+        return None
 
     def defines(self, name: str) -> bool:
         """Whether it or a class of the program that it is derived from has a method of this name."""
@@ -95,7 +98,9 @@ class Class:
     def prepares_data(self) -> bool:
         """Whether it looks like a data set or a transform."""
         base = self.framework_base() or ""
-        return base.endswith("Dataset") or (self.defines("__call__") and not base.startswith("torch.nn"))
+        if base.endswith("Dataset"):
+            return True
+        return self.defines("__call__") and not base.startswith("torch.nn")
 
 
 @dataclass(frozen=True)

@@ -306,7 +306,9 @@ class Reader(Calls):
             return GUESSED_TENSOR
         if base == "torch.autograd.Function" and work.node.name in _OF_A_CONTEXT:
             without = work.node.name == "forward" and work.inside.defines("setup_context")
-            return Instance("torch.autograd.Function") if at == 0 and not without else GUESSED_TENSOR
+            if at == 0 and not without:
+                return Instance("torch.autograd.Function")
+            return GUESSED_TENSOR
         return None
 
     def annotated(self, node: ast.expr) -> Value:

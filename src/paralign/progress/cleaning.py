@@ -208,7 +208,9 @@ def _of_folder(path: Path, known: _Known, leave_out: Sequence[str]) -> Reason | 
         return Reason.LINK
     if path.resolve() in known.paths:
         return known.paths[path.resolve()]
-    return Reason.RESULT if (path / "report.json").is_file() and (path / "captures").is_dir() else None
+    if (path / "report.json").is_file() and (path / "captures").is_dir():
+        return Reason.RESULT
+    return None
 
 
 def _of_file(path: Path, known: _Known, leave_out: Sequence[str]) -> Reason | None:

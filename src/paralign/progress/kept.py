@@ -92,7 +92,9 @@ def is_training(splits: Sequence[str]) -> bool:
     >>> is_training(["train"]), is_training(["train", "val"]), is_training([])
     (True, False, False)
     """
-    return bool(splits) and all(_TRAINING.search(split) for split in splits)
+    if not splits:
+        return False
+    return all(_TRAINING.search(split) for split in splits)
 
 
 def splits_of(settings: Settings) -> list[str]:

@@ -237,4 +237,6 @@ class _Writer:
 
 
 def _number(value: Any) -> str:
-    return figure(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else plain("-" if value is None else value)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return figure(value)
+    return plain("-" if value is None else value)

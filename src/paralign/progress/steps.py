@@ -139,7 +139,10 @@ class Status:
     @property
     def next(self) -> StepStatus | None:
         """The first step that has something left to do."""
-        return next((each for each in self.steps if each.state not in (State.DONE, State.LEFT_OUT)), None)
+        for each in self.steps:
+            if each.state not in (State.DONE, State.LEFT_OUT):
+                return each
+        return None
 
     @property
     def code(self) -> int:
@@ -318,4 +321,6 @@ def _of_logs(step: Step, project: Project, folder: Path) -> StepStatus:
 def _reference_root(project: Project) -> Path:
     """The reference's folder, unless the candidate's lies in it."""
     root, other = project.reference.root.resolve(), project.candidate.root.resolve()
-    return project.out if other == root or root in other.parents else root
+    if other == root or root in other.parents:
+        return project.out
+    return root

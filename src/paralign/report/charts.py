@@ -112,7 +112,9 @@ def _plot(axes: Any, name: str, values: Sequence[float | None], style: str, colo
 
 def _has_logarithm(value: float | None) -> bool:
     """Whether a logarithmic axis has a place for a value."""
-    return value is not None and math.isfinite(value) and value > 0
+    if value is None:
+        return False
+    return math.isfinite(value) and value > 0
 
 
 def _unseen(stage: StageTold, pairs: list[PairRow]) -> str:

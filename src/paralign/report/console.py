@@ -55,4 +55,6 @@ def console(*, errors: bool = False) -> Console:
     """Standard output, or standard error."""
     file = underlying(sys.stderr if errors else sys.stdout)
     out = _Plain(highlight=False, file=file)
-    return out if out.is_terminal or errors else _Plain(highlight=False, file=cast("IO[str]", _Trimmed(file)), width=WIDE)
+    if out.is_terminal or errors:
+        return out
+    return _Plain(highlight=False, file=cast("IO[str]", _Trimmed(file)), width=WIDE)

@@ -129,7 +129,9 @@ def _well_formed(figures: dict[str, Any]) -> bool:
     operations, stages = figures.get("operations") or {}, figures.get("stages") or {}
     if not isinstance(operations, dict) or not isinstance(stages, dict):
         return False
-    return not operations or all(_is_table(operations.get(side)) for side in ("reference", "candidate"))
+    if not operations:
+        return True
+    return all(_is_table(operations.get(side)) for side in ("reference", "candidate"))
 
 
 def _is_table(rows: Any) -> bool:
@@ -203,7 +205,9 @@ def _size(pair: Pair) -> float:
         if pair.verdict == DIVERGED:
             return math.inf
         figure = pair.error
-    return -1.0 if figure is None or math.isnan(figure) else figure
+    if figure is None or math.isnan(figure):
+        return -1.0
+    return figure
 
 
 def _values(record: Record | None, captures: Captures, place: int) -> Array | None:
@@ -276,7 +280,9 @@ def _axes(pair: Pair, shape: tuple[int, ...]) -> tuple[str, ...]:
     sample = pair.reference.role == "sample" and len(shape) == _PICTURE
     if sample and shape[0] in _CHANNELS:
         return AXES[4][1:]
-    return (*AXES[4][2:], AXES[4][1]) if sample and shape[2] in _CHANNELS else numbered
+    if sample and shape[2] in _CHANNELS:
+        return (*AXES[4][2:], AXES[4][1])
+    return numbered
 
 
 def _by_axis(apart: Array, names: tuple[str, ...]) -> list[dict[str, Any]]:

@@ -220,7 +220,9 @@ def _lines(file: str) -> list[str]:
         text = raw.decode("utf-8")
     except (UsageError, OSError, ValueError):
         return []
-    return [] if len(raw) > LONGEST_SOURCE else [one_line(line.expandtabs(4)) for line in text.splitlines()]
+    if len(raw) > LONGEST_SOURCE:
+        return []
+    return [one_line(line.expandtabs(4)) for line in text.splitlines()]
 
 
 def _table(stage: StageTold) -> dict[str, Any]:

@@ -299,7 +299,9 @@ def _more(stage: StageResult, wrong: list[Pair]) -> str:
         return ""
     said = say(", and {count} more values", count=len(wrong) - 1)
     worst = stage.worst
-    return said if worst is None or worst is wrong[0] else said + say(" (most: {key})", key=one_line(worst.key))
+    if worst is None or worst is wrong[0]:
+        return said
+    return said + say(" (most: {key})", key=one_line(worst.key))
 
 
 def _of_kind(fault: Divergence) -> str:
@@ -380,7 +382,9 @@ def _evidence(stage: StageResult, found: Finding | None) -> str:
     if stage.divergence is not None and stage.divergence.what and stage.divergence.error is not None:
         return measured(stage.divergence)
     wrong = stage.not_aligned
-    return pair_line(wrong[0]).plain.splitlines()[0] if wrong and wrong[0].error is not None else ""
+    if wrong and wrong[0].error is not None:
+        return pair_line(wrong[0]).plain.splitlines()[0]
+    return ""
 
 
 def _further(stage: StageResult) -> str:

@@ -212,7 +212,9 @@ def _counted(what: str) -> str:
     """What was counted; the name of a split before it stays as it is."""
     known = say(what)
     name, blank, rest = what.partition(" ")
-    return known if known != what or not blank else say("{split} {what}", split=name, what=say(rest))
+    if known != what or not blank:
+        return known
+    return say("{split} {what}", split=name, what=say(rest))
 
 
 def message(failure: dict[str, Any]) -> str:

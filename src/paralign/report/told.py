@@ -146,7 +146,10 @@ class Told:
     @property
     def headline(self) -> str:
         """The sentence of the first stage that decides the verdict."""
-        return next((f"{s.name}: {s.sentence}" for s in self.stages if s.verdict == self.verdict and s.sentence), "")
+        for s in self.stages:
+            if s.verdict == self.verdict and s.sentence:
+                return f"{s.name}: {s.sentence}"
+        return ""
 
 
 def read(path: Path, root: Path | None = None, language: str = "en") -> Told:
@@ -475,7 +478,9 @@ def number(value: Any) -> float | None:
     """
     if value in ("inf", "-inf", "nan"):
         return float(value)
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    return None
 
 
 def _line(text: Any) -> str:

@@ -72,7 +72,9 @@ def _picture(library: str, part: str) -> Callable[[Examination], str]:
 
     def read(side: Examination) -> str:
         about = side.images.get(library)
-        return "" if about is None or "failure" in about else about.get(part, ABSENT)
+        if about is None or "failure" in about:
+            return ""
+        return about.get(part, ABSENT)
 
     return read
 

@@ -265,4 +265,6 @@ def _arrays(value: Any) -> Any:
         array = np.asarray(value)
     except ValueError:  # lists of different lengths
         array = np.asarray(None)
-    return array if array.dtype.kind in "bif" and array.size else [_arrays(item) for item in value]
+    if array.dtype.kind in "bif" and array.size:
+        return array
+    return [_arrays(item) for item in value]

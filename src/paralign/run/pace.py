@@ -61,7 +61,9 @@ class Pace:
 
         0 where that is an epoch of unknown length.
         """
-        return 1 if self.step_on[side] == ITERATION else self.steps_per_epoch or 0
+        if self.step_on[side] == ITERATION:
+            return 1
+        return self.steps_per_epoch or 0
 
 
 def pace_of(table: Mapping[str, Any], where: str) -> Pace:

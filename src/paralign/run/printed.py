@@ -148,4 +148,6 @@ def _apart(one: Number, other: Number) -> float:
     if one.text == other.text:
         return 0.0
     size = max(abs(one.value), abs(other.value))
-    return abs(one.value - other.value) / size if size and size != float("inf") else float("inf")
+    if size and size != float("inf"):
+        return abs(one.value - other.value) / size
+    return float("inf")

@@ -302,7 +302,9 @@ def _understood(line: bytes, token: str) -> Reply | None:
         return None
     if reply.event == FORKED:  # perhaps during an earlier request
         return reply
-    return reply if reply.token == token and reply.event in (DONE, FAILED) else None
+    if reply.token == token and reply.event in (DONE, FAILED):
+        return reply
+    return None
 
 
 def _signal_name(number: int) -> str:
@@ -310,7 +312,9 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:  # real-time signals have no names of their own
         first = getattr(signal, "SIGRTMIN", None)
-        return f"{number}" if first is None or number < first else f"{number} (SIGRTMIN+{number - first})"
+        if first is None or number < first:
+            return f"{number}"
+        return f"{number} (SIGRTMIN+{number - first})"
 
 
 def open_log(path: Path) -> BinaryIO:

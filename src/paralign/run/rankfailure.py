@@ -82,7 +82,9 @@ class Ended:
     @property
     def died(self) -> bool:
         """Whether it ended without an answer and without having been told to."""
-        return self.answer is None and self.end is not None and not self.end.ordered
+        if self.answer is not None:
+            return False
+        return self.end is not None and not self.end.ordered
 
     @property
     def failed(self) -> bool:
@@ -92,7 +94,9 @@ class Ended:
     @property
     def lost(self) -> bool:
         """Whether its exception says no more than that another process is gone or late."""
-        return self.answer is not None and self.raised and ranklogs.is_lost(self.told())
+        if self.answer is None:
+            return False
+        return self.raised and ranklogs.is_lost(self.told())
 
     @property
     def time(self) -> float:

@@ -199,4 +199,6 @@ def aborted(text: str) -> list[int]:
     As in ``Out of all 4 trainers, the trainer process with rank=[1] was aborted``.
     """
     found = _LAUNCHERS_WORDS.search(text)
-    return [] if found is None else [int(rank) for rank in found["ranks"].split(",") if rank.strip()]
+    if found is None:
+        return []
+    return [int(rank) for rank in found["ranks"].split(",") if rank.strip()]

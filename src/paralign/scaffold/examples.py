@@ -193,7 +193,9 @@ class _Reader:
         else:
             sizes = call.args
         shape = self._shape(sizes, line)
-        return None if shape is None else Tensor(shape, dtype or "float32")
+        if shape is None:
+            return None
+        return Tensor(shape, dtype or "float32")
 
     def _made_of_integers(self, call: ast.Call, size: ast.expr | None, line: int, dtype: str) -> Tensor | None:
         """What ``randint(high, size)`` or ``randint(low, high, size)`` makes."""

@@ -94,7 +94,10 @@ class Definition:
 
     def method(self, name: str) -> Method | None:
         """The method of this name that the class itself defines."""
-        return next((each for each in self.methods if each.name == name), None)
+        for each in self.methods:
+            if each.name == name:
+                return each
+        return None
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:

@@ -252,7 +252,9 @@ def _smallest(stage: StageResult, ratio: float | None) -> float | None:
     """The smallest relative error of an output that would have diverged; None if unknown."""
     limit = ratio if ratio is not None else LIMITS.get(stage.method)
     noises = [pair.noise.value for pair in stage.pairs if pair.judged and pair.noise is not None and pair.granted is None]
-    return limit * max(noises) if limit is not None and noises else None
+    if limit is not None and noises:
+        return limit * max(noises)
+    return None
 
 
 def add(whole: StageResult, stage: StageResult, title: str) -> None:

@@ -166,7 +166,9 @@ def _earlier(folder: Path, key: str, interpreters: list[Interpreter]) -> Outcome
     outcome = Outcome(**dict(zip(_KEPT, found, strict=True)))
     if any(fingerprint(path) != known for path, known in outcome.used.items()):
         return None
-    return outcome if all(_holds(folder / "captures" / side, each) for side, each in zip(SIDES, interpreters, strict=True)) else None
+    if all(_holds(folder / "captures" / side, each) for side, each in zip(SIDES, interpreters, strict=True)):
+        return outcome
+    return None
 
 
 def _holds(captures: Path, now: Interpreter) -> bool:
@@ -177,7 +179,9 @@ def _holds(captures: Path, now: Interpreter) -> bool:
     except CaptureFormatError:
         return False
     recorded = [capture.manifest.variables for capture in found if capture.manifest.variables]  # others were written here, by no side
-    return bool(recorded) and not any(variables.changed(known, now.variables) for known in recorded)
+    if not recorded:
+        return False
+    return not any(variables.changed(known, now.variables) for known in recorded)
 
 
 def check_all(units: Units, wanted: list[Unit], jobs: int, progress: Callable[[str], None]) -> list[Outcome]:

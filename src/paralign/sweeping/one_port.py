@@ -91,7 +91,9 @@ def from_json(data: bytes) -> Outcome | None:
         found = Outcome(**content)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-    return found if _sound(content) and found.verdict in told.VERDICTS else None
+    if _sound(content) and found.verdict in told.VERDICTS:
+        return found
+    return None
 
 
 def _sound(content: dict[str, Any]) -> bool:

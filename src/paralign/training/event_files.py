@@ -189,7 +189,9 @@ def _of_tensor(message: bytes) -> float | None:
         elif (place, kind) in CONTENTS:
             content = held
     form = TYPES.get(dtype, "")
-    return float(struct.unpack(form, content)[0]) if form and struct.calcsize(form) == len(content) else None
+    if form and struct.calcsize(form) == len(content):
+        return float(struct.unpack(form, content)[0])
+    return None
 
 
 def _rows(scalars: list[Scalar], costs: dict[str, str]) -> list[Row]:

@@ -465,7 +465,9 @@ def _judgement(case: _Case, results: list[StageResult], found: list[Tampering], 
         return Judgement.REJECTED
     asked = {result.name for result in results if result.verdict == ALIGNED}
     whole = all(verdict == ALIGNED for verdict in verdicts) and asked == {"weights", *case.project.stages}
-    return Judgement.ACCEPTED if whole and not beside.made else Judgement.INCONCLUSIVE
+    if whole and not beside.made:
+        return Judgement.ACCEPTED
+    return Judgement.INCONCLUSIVE
 
 
 def _reasons(results: list[StageResult]) -> dict[str, str]:

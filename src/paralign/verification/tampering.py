@@ -117,9 +117,13 @@ def _kind(event: str, argument: str, folders: list[str], modules: set[str]) -> D
         return Deed.IMPORTED if argument.partition(".")[0] in modules else None
     if event == deeds.FOLDER:  # from a folder's descriptor one reaches what lies below, and no path tells
         reaches = any((folder + os.sep).startswith(argument.rstrip(os.sep) + os.sep) for folder in folders)
-        return Deed.READ if reaches or _below(argument, folders) else None
+        if reaches or _below(argument, folders):
+            return Deed.READ
+        return None
     if event == deeds.CHANGED:
-        return Deed.WROTE if _below(argument, [*folders, *(os.path.realpath(each) for each in system_folders())]) else None
+        if _below(argument, [*folders, *(os.path.realpath(each) for each in system_folders())]):
+            return Deed.WROTE
+        return None
     return Deed.WATCHED if event == "ctypes.dlopen" else _EVENTS.get(event)
 
 

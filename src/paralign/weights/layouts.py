@@ -75,4 +75,6 @@ def layout(framework: str, kind: str, leaf: str, rank: int) -> tuple[int, ...]:
     ((1, 0), (0,))
     """
     axes = profile_of(framework).layouts.get((kind, leaf))
-    return axes if axes is not None and len(axes) == rank else tuple(range(rank))
+    if axes is not None and len(axes) == rank:
+        return axes
+    return tuple(range(rank))

@@ -126,7 +126,9 @@ def _as_one(tensor: Tensor) -> Tensor:
 
 
 def _both_kinds(side: Sequence[Tensor]) -> bool:
-    return any(t.kind == _LINEAR for t in side) and any(_as_one(t) is not t for t in side)
+    if not any(t.kind == _LINEAR for t in side):
+        return False
+    return any(_as_one(t) is not t for t in side)
 
 
 def _layer_key_as_one(tensors: list[Tensor]) -> Hashable:
@@ -157,7 +159,9 @@ def _may_hold_patches(tensor: Tensor) -> bool:
     """Whether a tensor is a kernel, or a matrix that can take a kernel's place."""
     if not tensor.kind and len(tensor.shape) >= MATRIX:
         return True
-    return tensor.leaf == "weight" and (tensor.kind == _LINEAR or is_convolution(tensor))
+    if tensor.leaf != "weight":
+        return False
+    return tensor.kind == _LINEAR or is_convolution(tensor)
 
 
 def _called(tensor: Tensor) -> Hashable:
@@ -409,7 +413,9 @@ class _Matching:
         return found
 
     def _free(self, tensor: Tensor) -> bool:
-        return tensor not in self.placed and tensor.name == tensor.root and tensor not in self.clashing
+        if tensor in self.placed:
+            return False
+        return tensor.name == tensor.root and tensor not in self.clashing
 
     def _all_free(self, side: Iterable[Tensor]) -> list[Tensor]:
         """The tensors of a side that have no place yet, each by its first name."""

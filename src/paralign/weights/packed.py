@@ -170,7 +170,9 @@ def _segments(units: Sequence[Unit], others: Sequence[Unit], size: Size) -> list
         if len(one) > 1 and len(other) > 1:
             return None
         found.append((one, other))
-    return None if ours or theirs else found
+    if ours or theirs:
+        return None
+    return found
 
 
 def _cut_rows(whole: Unit, pieces: Sequence[Unit]) -> Parts:

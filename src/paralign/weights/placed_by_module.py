@@ -88,7 +88,9 @@ def beside_its_siblings(plan: Plan, name: str, rivals: Sequence[str], open_: Col
         there = [record.name for other in inside for record in plan.candidates_of(other)]
         if there:
             home = _common_module(there)
-            return bool(home) and [rival for rival in rivals if _below(rival, home)] == own
+            if not home:
+                return False
+            return [rival for rival in rivals if _below(rival, home)] == own
         module = _module(module)
     return False
 

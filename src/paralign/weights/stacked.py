@@ -66,7 +66,11 @@ def _in_turn(tensors: Sequence[Tensor], likes: dict[Tensor, Tensor]) -> list[Ten
 
 
 def _may_be(tensor: Tensor) -> bool:
-    return not tensor.kind and not tensor.part and len(tensor.shape) >= MATRIX and tensor.shape[0] > 1
+    if tensor.kind:
+        return False
+    if tensor.part:
+        return False
+    return len(tensor.shape) >= MATRIX and tensor.shape[0] > 1
 
 
 def _way(stack: Tensor, layer: Tensor) -> str | None:

@@ -286,7 +286,9 @@ def is_convolution(tensor: Tensor) -> bool:
 def linear_twins(reference: Tensor, candidate: Tensor) -> bool:
     """Whether a Linear layer and a convolution may compute the same: by 1, or patches."""
     two = (reference, candidate)
-    return any(t.kind == "linear" for t in two) and any(is_convolution(t) for t in two)
+    if not any(t.kind == "linear" for t in two):
+        return False
+    return any(is_convolution(t) for t in two)
 
 
 def _own_kernel(reference: Tensor, candidate: Tensor) -> bool:
@@ -294,7 +296,9 @@ def _own_kernel(reference: Tensor, candidate: Tensor) -> bool:
     if not reference.shape or not candidate.shape:
         return False
     two = (reference, candidate)
-    return any(not t.kind for t in two) and any(is_convolution(t) for t in two)
+    if not any(not t.kind for t in two):
+        return False
+    return any(is_convolution(t) for t in two)
 
 
 def _flat_norm(reference: Tensor, candidate: Tensor) -> bool:

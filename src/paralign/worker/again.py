@@ -236,7 +236,9 @@ class _Call:
         if not due.object_:
             return named(due.name)
         owner = self._objects.get(due.object_)
-        return owner if self._is_model and method == "forward" else getattr(owner, method)
+        if self._is_model and method == "forward":
+            return owner
+        return getattr(owner, method)
 
     def _state(self, owner: Any, call: Optional[AgainCall] = None) -> Dict[str, Any]:
         """The attributes of an object that can be compared; tells the call of one that cannot."""

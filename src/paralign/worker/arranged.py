@@ -41,7 +41,9 @@ def arranged(draw: Array, on: Optional[Array], own: Optional[Array], shape: Sequ
     wanted = tuple(shape)
     known = on is not None and own is not None and on.shape == draw.shape and own.size == int(np.prod(wanted, dtype=np.int64))
     if draw.size != int(np.prod(wanted, dtype=np.int64)):
-        return _by_rows(draw, on, own.reshape(wanted), mine) if known and on is not None and own is not None else None
+        if known and on is not None and own is not None:
+            return _by_rows(draw, on, own.reshape(wanted), mine)
+        return None
     axes = _by_values(on, own) if known and on is not None and own is not None else None
     if axes is None:
         axes = _by_shape(draw.shape, wanted)

@@ -334,7 +334,9 @@ def _arguments(module: Any, given: Tuple[Any, ...], named: Dict[str, Any]) -> An
 
 def _is_default(value: Any, default: Any) -> bool:
     """Whether an option is what it is without being given."""
-    return isinstance(value, (bool, int, float, str)) and type(value) is type(default) and bool(value == default)
+    if not isinstance(value, (bool, int, float, str)):
+        return False
+    return type(value) is type(default) and bool(value == default)
 
 
 def _setting(value: Any) -> str:
@@ -349,7 +351,9 @@ def _setting(value: Any) -> str:
         inner = [_setting(item) for item in value]
         return f"[{', '.join(inner)}]" if all(inner) else ""
     name = getattr(value, "__qualname__", "")
-    return f"{getattr(value, '__module__', '')}.{name}" if callable(value) and name else ""
+    if callable(value) and name:
+        return f"{getattr(value, '__module__', '')}.{name}"
+    return ""
 
 
 def _kind(adapter: "Adapter", block: Any, number: int) -> str:

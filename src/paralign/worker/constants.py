@@ -84,7 +84,9 @@ def _array(session: Session, value: Any) -> "Optional[Typed]":
         found = to_value(value, session.adapter)
     except UnsupportedTensor:
         return None
-    return found if not isinstance(found, str) and found.array.size <= ELEMENTS else None
+    if not isinstance(found, str) and found.array.size <= ELEMENTS:
+        return found
+    return None
 
 
 class _Numbers:

@@ -78,7 +78,9 @@ _HANDING_ON = (__file__, os.path.join(os.path.dirname(__file__), "files.py"))
 
 def is_library(file: str) -> bool:
     """Whether a file is one of Python's own, which acts for its caller."""
-    return file.startswith("<frozen ") or (file.startswith(_LIBRARY) and "site-packages" not in file)
+    if file.startswith("<frozen "):
+        return True
+    return file.startswith(_LIBRARY) and "site-packages" not in file
 
 
 class Watch:
@@ -137,11 +139,15 @@ class Watch:
         while frame is not None and (frame.f_code.co_filename in _HANDING_ON or passed_over(frame.f_code.co_filename)):
             frame = frame.f_back
         place = "" if frame is None else frame.f_code.co_filename
-        return not place or place.startswith("<") or self._in_port(os.path.realpath(place))
+        if not place:
+            return True
+        return place.startswith("<") or self._in_port(os.path.realpath(place))
 
     def is_installed(self, path: str) -> bool:
         """Whether a path lies where the interpreter and packages do, and not in the side's folder."""
-        return path.startswith(self._packages) or (path.startswith(self._installed) and not path.startswith(self._free))
+        if path.startswith(self._packages):
+            return True
+        return path.startswith(self._installed) and not path.startswith(self._free)
 
     def _in_port(self, real: str) -> bool:
         """Whether a path lies in the side's folder, and in no environment within it."""

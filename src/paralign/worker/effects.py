@@ -146,7 +146,9 @@ def variables_of(module: str) -> "Iterator[Tuple[str, Any]]":
             yield name, value
         if isinstance(value, type) and value.__module__ == module and value.__name__ == name:
             own = list(vars(value).items())
-            yield from ((f"{name}.{inner}", each) for inner, each in own if not inner.startswith(("__", "_abc_")))
+            for inner, each in own:
+                if not inner.startswith(("__", "_abc_")):
+                    yield (f"{name}.{inner}", each)
 
 
 class Marks:

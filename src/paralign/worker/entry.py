@@ -357,7 +357,9 @@ class _Recorder:
         if inspect.isfunction(value):
             found = self._places.of_code(value.__code__)
             own = found is not None and found.kind == "function"
-            return {"named": found.key} if found is not None and own else None
+            if found is not None and own:
+                return {"named": found.key}
+            return None
         made, known = self._objects.get(id(value), (None, None))
         if known is None or made is not value or known.model or known.problem:
             return None

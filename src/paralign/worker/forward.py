@@ -206,9 +206,9 @@ def perturbed(session: Session, arguments: Any, state: Dict[str, Typed], seed: i
         if isinstance(value, (list, tuple)):
             return type(value)(move(v) for v in value)
         typed = adapter.to_array(value) if adapter.is_tensor(value) else None
-        return (
-            value if typed is None or not is_floating(typed.dtype) or is_complex(typed.dtype) else adapter.from_array(nudge(typed, random))
-        )
+        if typed is None or not is_floating(typed.dtype) or is_complex(typed.dtype):
+            return value
+        return adapter.from_array(nudge(typed, random))
 
     return move(arguments)
 

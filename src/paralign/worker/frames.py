@@ -38,7 +38,9 @@ def user_frames(error: BaseException) -> List[str]:
 
 def is_users(file: str, folders: List[str]) -> bool:
     """Whether a source file lies outside of the system and of installed packages."""
-    return not file.startswith("<") and not any(os.path.realpath(file).startswith(folder + os.sep) for folder in folders)
+    if file.startswith("<"):
+        return False
+    return not any(os.path.realpath(file).startswith(folder + os.sep) for folder in folders)
 
 
 def _syntax(error: SyntaxError) -> List[str]:

@@ -88,7 +88,9 @@ class Given:
         The other training may have been stopped within it, or before it.
         """
         ended = self._capture.manifest.settings.get(ENDED)
-        return bool(self.why) or ended is None or epoch in ended
+        if self.why:
+            return True
+        return ended is None or epoch in ended
 
     def _alike(self, own: Any, records: List["Record"]) -> Optional[List[Any]]:
         """The batch in a list, or None where it cannot take the place of this side's own."""

@@ -269,7 +269,9 @@ def _value(operand: ast.expr, frame: "FrameType") -> Any:
 
 
 def _number(value: Any) -> Optional[int]:
-    return int(value) if type(value) is int or isinstance(value, np.integer) else None
+    if type(value) is int or isinstance(value, np.integer):
+        return int(value)
+    return None
 
 
 def _default(frame: "FrameType", name: str) -> Any:

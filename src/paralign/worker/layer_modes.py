@@ -127,7 +127,9 @@ def _watched(base: type, name: str, found: "Dict[int, Optional[str]]") -> Iterat
 def _parts(layer: Any) -> List[Any]:
     """The layers inside of one, whatever the framework calls them."""
     listed = getattr(layer, "modules", None) or getattr(layer, "sublayers", None)
-    return [part for part in listed() if part is not layer] if callable(listed) else []
+    if callable(listed):
+        return [part for part in listed() if part is not layer]
+    return []
 
 
 def _users_line() -> Optional[str]:
@@ -170,7 +172,10 @@ def _line_of(path: str, layers: Dict[str, Any], lines: "Dict[int, Optional[str]]
     """The line that set a layer's mode last, with it or with a layer around it."""
     around = [path, *(path.rsplit(".", cut)[0] for cut in range(1, path.count(".") + 1)), ""]
     own = {id(layers[name]) for name in around if name in layers}
-    return next((line for number, line in reversed(list(lines.items())) if number in own), None)
+    for number, line in reversed(list(lines.items())):
+        if number in own:
+            return line
+    return None
 
 
 def _asks(layer: Any) -> bool:
@@ -195,4 +200,6 @@ def _override(model: Any, layer: Any) -> Optional[str]:
     """The line of a layer's own ``train``; None where it is the framework's."""
     code = getattr(getattr(type(layer), "train", None), "__code__", None)
     users = layer is not model and code is not None and is_users(code.co_filename, system_folders())
-    return f"{code.co_filename}:{code.co_firstlineno}" if users and code is not None else None
+    if users and code is not None:
+        return f"{code.co_filename}:{code.co_firstlineno}"
+    return None

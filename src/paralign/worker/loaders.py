@@ -110,7 +110,9 @@ def sampler_kind(sampler: Any) -> str:
         kind = KINDS.get(base.__name__)
         if kind is not None and (base is type(sampler) or getattr(type(sampler), "__iter__", None) is getattr(base, "__iter__", None)):
             replacing = getattr(sampler, "replacement", getattr(sampler, "_replacement", False))
-            return f"{kind} with replacement" if kind == "random" and replacing is True else kind
+            if kind == "random" and replacing is True:
+                return f"{kind} with replacement"
+            return kind
     return type(sampler).__name__
 
 
@@ -182,7 +184,9 @@ def rows_of(sizes: List[int]) -> int:
 
     1 where they do not share one.
     """
-    return sizes[0] if sizes and len(set(sizes)) == 1 else 1
+    if sizes and len(set(sizes)) == 1:
+        return sizes[0]
+    return 1
 
 
 def line_of(function: Any) -> Optional[str]:
@@ -199,4 +203,6 @@ def line_of(function: Any) -> Optional[str]:
 def users_line_of(function: Any) -> Optional[str]:
     """Where a function is defined, if that is in the user's own code."""
     line = line_of(function)
-    return line if line is not None and is_users(line.rpartition(":")[0], system_folders()) else None
+    if line is not None and is_users(line.rpartition(":")[0], system_folders()):
+        return line
+    return None

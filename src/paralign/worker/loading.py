@@ -54,7 +54,9 @@ def loading(session: Session, writer: CaptureWriter, options: Loading, values: D
 
 
 def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def rebuilt(loader: Any, workers: int, batches: Optional[List[List[int]]] = None) -> Any:

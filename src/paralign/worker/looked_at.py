@@ -168,7 +168,9 @@ def answer(path: str, mark: str) -> str:
 
 def counts(name: str) -> bool:
     """Whether a name in a folder is the program's, not an editor's or Python's own."""
-    return name != "__pycache__" and not name.startswith(".") and not name.endswith("~")
+    if name == "__pycache__":
+        return False
+    return not name.startswith(".") and not name.endswith("~")
 
 
 def _entries(folder: str) -> str:

@@ -109,10 +109,14 @@ class _Lowered:
             value = widen(self._adapter.to_array(tensor))
             if bool(np.all(value == np.rint(value))):
                 return True
-            return kind in MOVES and len(given) == 1 and bool(np.array_equal(value, widen(self._adapter.to_array(given[0]))))
+            if kind not in MOVES:
+                return False
+            return len(given) == 1 and bool(np.array_equal(value, widen(self._adapter.to_array(given[0]))))
         except UnsupportedTensor:
             return False
 
 
 def _is_real(dtype: str) -> bool:
-    return is_floating(dtype) and not is_complex(dtype) and dtype in EPS
+    if not is_floating(dtype):
+        return False
+    return not is_complex(dtype) and dtype in EPS

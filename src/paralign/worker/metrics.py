@@ -196,7 +196,9 @@ def _tensors(session: Session, value: Any) -> Any:
     def convert(leaf: Any) -> Any:
         if known(leaf):
             return session.adapter.from_array(session.adapter.to_array(leaf))
-        return session.adapter.from_array(typed(leaf)) if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "biufc" else leaf
+        if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "biufc":
+            return session.adapter.from_array(typed(leaf))
+        return leaf
 
     found = dict(leaves(value, known))
     return rebuild(structure(value, known), lambda path: convert(found[path]))
@@ -298,7 +300,9 @@ def joined_batches(given: Capture, count: int) -> "Tuple[Arrays, Arrays] | None"
         if len({r.shape[:1] for r in records}) != 1:
             return None
     outputs, labels = _joined(given, "output", count), _joined(given, "labels", count)
-    return None if outputs is None or labels is None else (outputs, labels)
+    if outputs is None or labels is None:
+        return None
+    return (outputs, labels)
 
 
 def _joined(given: Capture, what: str, count: int) -> "Arrays | None":

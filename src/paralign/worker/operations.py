@@ -306,7 +306,9 @@ class OperationRecorder:
 
     def _lookup(self, tensor: Any) -> "Optional[_Known]":
         known = self._known.get(id(tensor))
-        return known if known is not None and known.tensor() is tensor else None
+        if known is not None and known.tensor() is tensor:
+            return known
+        return None
 
     def _identify(self, tensor: Any) -> int:
         """The record of a value that an operation takes.
@@ -330,7 +332,9 @@ class OperationRecorder:
         """
         write = self._writes.get(known.storage)
         same_version = known.version is None or known.version == self.adapter.version(tensor)
-        return same_version and known.writes == (0 if write is None else write.number)
+        if not same_version:
+            return False
+        return known.writes == (0 if write is None else write.number)
 
     def _written(self, tensor: Any, old: int) -> int:
         write = self._writes.get(self.adapter.storage(tensor)) or _Write(0, "", {"attrs": {"operation": "copy"}, "inputs": ()})
@@ -525,7 +529,9 @@ def _fields(operation: "Operation") -> Dict[str, Any]:
 def _is_rewritten(layer: type) -> bool:
     """Whether a class's pass forward is the user's own, and calls no class's above it."""
     code = getattr(inspect.unwrap(getattr(layer, "forward", None)), "__code__", None)  # type: ignore[arg-type] # anything may stand there
-    return code is not None and not _calls_above(code) and is_users(code.co_filename, system_folders())
+    if code is None:
+        return False
+    return not _calls_above(code) and is_users(code.co_filename, system_folders())
 
 
 def _calls_above(code: types.CodeType) -> bool:

@@ -201,7 +201,9 @@ def name_in_paddle(optimizer: Any, parameter: Any, accumulator: str) -> str:
 def _plain(optimizer: Any, name: str) -> str:
     """The name of an accumulator without the optimizer's own."""
     prefix = f"{getattr(optimizer, '_name', None) or ''}_"
-    return name[len(prefix) :] if len(prefix) > 1 and name.startswith(prefix) else name
+    if len(prefix) > 1 and name.startswith(prefix):
+        return name[len(prefix) :]
+    return name
 
 
 def _bases(optimizer: Any, powers: Dict[str, str]) -> List[float]:

@@ -67,7 +67,9 @@ class Built:
         None where it was not seen.
         """
         known = self._made.get(id(made))
-        return known[2] if known is not None and known[0] is made else {}
+        if known is not None and known[0] is made:
+            return known[2]
+        return {}
 
     def _users(self, frame: "Optional[FrameType]", made: Any) -> Optional[str]:
         """The innermost line of the user's that led here.

@@ -55,7 +55,7 @@ def own_steps(session: Session, writer: "CaptureWriter", options: OwnSteps, valu
 
 
 def defined_at(session: Session, function: str) -> "Optional[str]":
-    """The line where one of the side's functions is defined; None for a callable that has no code."""
+    """The line that defines one of the side's functions; None where it has no code."""
     code = getattr(session.function(function), "__code__", None)
     return None if code is None else f"{code.co_filename}:{code.co_firstlineno}"
 

@@ -63,7 +63,9 @@ def wants_metric(schedule: Any) -> bool:
     if isinstance(schedule, Several):
         return any(wants_metric(member) for member in schedule.members)
     step = getattr(schedule, "step", None)
-    return callable(step) and any(name not in _COUNTS for name in waits_for(step))
+    if not callable(step):
+        return False
+    return any(name not in _COUNTS for name in waits_for(step))
 
 
 def advancing(

@@ -285,7 +285,9 @@ def _nan(given: Given) -> Any:
         return array
 
     floats = [path for path, v in given.outputs[1].items() if v.array.dtype.kind == "f" and v.array.size]
-    return [(_floats(given.outputs, spoil, given.scores or floats[0]), given.labels)] if floats else "no floating output"
+    if floats:
+        return [(_floats(given.outputs, spoil, given.scores or floats[0]), given.labels)]
+    return "no floating output"
 
 
 def _soft(given: Given) -> Any:

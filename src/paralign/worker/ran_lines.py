@@ -37,7 +37,9 @@ class RanLines:
             sys.settrace(before)
 
     def _called(self, frame: "FrameType", event: str, _: Any) -> Any:
-        return self._inside if event == "call" and frame.f_code.co_filename in self._seen else None
+        if event == "call" and frame.f_code.co_filename in self._seen:
+            return self._inside
+        return None
 
     def _inside(self, frame: "FrameType", event: str, _: Any) -> Any:
         if event == "line":

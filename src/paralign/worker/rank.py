@@ -142,7 +142,9 @@ def _plain(state: Any) -> Any:
 def _device(description: RankDescription) -> str:
     """The device of this process: the CPU, or the card of its number on this machine."""
     device = str(description.device).replace("cuda", "gpu")
-    return device if device == "cpu" else f"{device.split(':', maxsplit=1)[0]}:{number(LOCAL_RANKS) or 0}"
+    if device == "cpu":
+        return device
+    return f"{device.split(':', maxsplit=1)[0]}:{number(LOCAL_RANKS) or 0}"
 
 
 def _rehearse(description: RankDescription, rank: int, progress: Progress) -> None:

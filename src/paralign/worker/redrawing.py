@@ -157,7 +157,9 @@ class Redrawing:
         None where these differ.
         """
         values = widen(self._adapter.to_array(kept))
-        return 1.0 - float(values.flat[0]) if values.size and bool((values == values.flat[0]).all()) else None
+        if values.size and bool((values == values.flat[0]).all()):
+            return 1.0 - float(values.flat[0])
+        return None
 
 
 class _Recomputing:

@@ -39,7 +39,9 @@ def distance(one: "Dict[str, Optional[np.ndarray[Any, Any]]]", other: "Dict[str,
         finite = np.isfinite(first) & np.isfinite(second)
         size += float(np.sum(np.abs(first[finite]) ** 2))
         far += float(np.sum(np.abs(first[finite] - second[finite]) ** 2))
-    return float(np.sqrt(far / size)) if size > 0 and np.isfinite(far) else 0.0
+    if size > 0 and np.isfinite(far):
+        return float(np.sqrt(far / size))
+    return 0.0
 
 
 def farthest(one: "Dict[str, Optional[np.ndarray[Any, Any]]]", other: "Dict[str, Optional[np.ndarray[Any, Any]]]") -> float:

@@ -77,7 +77,9 @@ def _gives_once(dataset: Any) -> bool:
 
 
 def _wanted(made: Any) -> bool:
-    return callable(made) or hasattr(type(made), "__getitem__") or hasattr(type(made), "__iter__")
+    if callable(made):
+        return True
+    return hasattr(type(made), "__getitem__") or hasattr(type(made), "__iter__")
 
 
 def _array(session: Session, value: Any) -> "Optional[Typed]":

@@ -215,7 +215,9 @@ class _Made:
 def schedule_of(optimizer: Any, scheduler: Any) -> Any:
     """The schedule of ``build_scheduler``, or Paddle's in the optimizer; None without one."""
     inside = getattr(optimizer, "_learning_rate", None)
-    return inside if scheduler is None and steps(inside) else scheduler
+    if scheduler is None and steps(inside):
+        return inside
+    return scheduler
 
 
 def advance_after(adapter: Training, optimizer: Any, scheduler: Any, pace: int, updates: int) -> None:

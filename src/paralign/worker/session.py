@@ -223,7 +223,9 @@ class Session:
                 hint=f"define {SIGNATURES[name]} in the {self.side}'s module",
             )
         found = self.functions[name]
-        return self._of_one_split(name, found) if name in OF_SPLIT and takes_nothing(found) else found
+        if name in OF_SPLIT and takes_nothing(found):
+            return self._of_one_split(name, found)
+        return found
 
     def _of_one_split(self, name: str, found: Callable[..., Any]) -> Callable[..., Any]:
         """A function that takes no split, as one that does.

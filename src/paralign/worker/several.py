@@ -113,7 +113,9 @@ def _joined(made: Any, act: Callable[[Any], Any], clear: Optional[Callable[[Any]
         return made
     parts = made.values() if isinstance(made, dict) else made
     fits = _steps if clear is None else _is_optimizer
-    return Several(made, act, clear) if all(fits(part) for part in parts) else made
+    if all(fits(part) for part in parts):
+        return Several(made, act, clear)
+    return made
 
 
 def required(optimizer: Any, side: str) -> Any:
@@ -135,7 +137,9 @@ def required(optimizer: Any, side: str) -> Any:
 
 def _is_optimizer(part: Any) -> bool:
     """Whether a part takes steps and clears gradients, which schedules and scalers do not."""
-    return _steps(part) and (callable(getattr(part, "zero_grad", None)) or callable(getattr(part, "clear_grad", None)))
+    if not _steps(part):
+        return False
+    return callable(getattr(part, "zero_grad", None)) or callable(getattr(part, "clear_grad", None))
 
 
 def _steps(part: Any) -> bool:

@@ -153,7 +153,9 @@ def gradients_of_ranks(ranks: "Sequence[Capture]") -> int:
     """
     exchanged = _shared([gradients_of(rank, LEFT) for rank in ranks])
     changed = any(gradients_of(rank, TAKEN) for rank in ranks)
-    return TAKEN if changed and not exchanged else LEFT
+    if changed and not exchanged:
+        return TAKEN
+    return LEFT
 
 
 def gradients_of(capture: "Capture", call: int, **fields: Any) -> "Dict[str, Any]":

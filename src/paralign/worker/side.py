@@ -82,7 +82,9 @@ def import_file(path: str, root: str) -> Any:
         return _by_path(path)
     loaded = importlib.import_module(".".join(dotted))
     file = getattr(loaded, "__file__", None)
-    return loaded if file is not None and os.path.realpath(file) == os.path.realpath(path) else _by_path(path)
+    if file is not None and os.path.realpath(file) == os.path.realpath(path):
+        return loaded
+    return _by_path(path)
 
 
 def _is_pythons_own(name: str, folders: Tuple[str, ...]) -> bool:
@@ -110,9 +112,9 @@ def _is_pythons_own(name: str, folders: Tuple[str, ...]) -> bool:
 def _lies_in(file: str, folders: List[str]) -> bool:
     """Whether a file is the standard library's; what is installed lies in other folders."""
     real = os.path.realpath(file)
-    return any(real.startswith(folder + os.sep) for folder in folders) and not (
-        {"site-packages", "dist-packages"} & set(real.split(os.sep))
-    )
+    if not any(real.startswith(folder + os.sep) for folder in folders):
+        return False
+    return not ({"site-packages", "dist-packages"} & set(real.split(os.sep)))
 
 
 def _by_path(path: str) -> Any:

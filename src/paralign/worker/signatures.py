@@ -82,7 +82,9 @@ def _members(home: Any, top: str) -> Iterator[Tuple[str, Any]]:
 
 def _of(value: Any, top: str) -> bool:
     module = getattr(value, "__module__", None)
-    return module is None or str(module).split(".")[0] in (top, "builtins") or "torch" in str(module)
+    if module is None:
+        return True
+    return str(module).split(".")[0] in (top, "builtins") or "torch" in str(module)
 
 
 def _parameters(value: Any, name: str) -> str:

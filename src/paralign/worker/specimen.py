@@ -187,7 +187,9 @@ def _printed(program: str) -> Optional[str]:
         return None
     text = into.getvalue()
     numbers = "tensor(" in text and not any(word in text for word in ("nan", "inf", "tensor([])"))
-    return text if numbers and len(text) <= _PRINTED else None
+    if numbers and len(text) <= _PRINTED:
+        return text
+    return None
 
 
 if __name__ == "__main__":

@@ -102,7 +102,9 @@ def _origin(session: Session, entry: Entry, place: Tuple[int, str]) -> str:
         return "given"
     if history.replaces and entry.persistent:
         return "loaded"
-    return "changed" if entry.role == "buffer" and not equal(history.registered[place], now) else "constructed"
+    if entry.role == "buffer" and not equal(history.registered[place], now):
+        return "changed"
+    return "constructed"
 
 
 def equal(one: Typed, other: Typed) -> bool:

@@ -193,7 +193,9 @@ class StepRecorder(OperationRecorder):
         found = self._aside.get(id(tensor))
         if found is not None and found() is tensor:
             return True
-        return self._lookup(tensor) is None and bool(self._gradients[1]) and self.adapter.storage(tensor) in self._gradients[1]
+        if self._lookup(tensor) is not None:
+            return False
+        return bool(self._gradients[1]) and self.adapter.storage(tensor) in self._gradients[1]
 
     def _is_others(self, inputs: List[Any]) -> bool:
         """Whether an operation is about parameters that are not watched.

@@ -68,7 +68,9 @@ class Tape:
             if draw is None:
                 return made
             self.draws.append(draw)
-            return made if self._given is None or self.misfit else self._replaced(function, law, made, draw, args)
+            if self._given is None or self.misfit:
+                return made
+            return self._replaced(function, law, made, draw, args)
         finally:
             self._inside = False
 

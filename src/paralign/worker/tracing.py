@@ -144,7 +144,9 @@ class Tracer:
         Numbers of Python are no objects of their own.
         """
         known = self._seen.get(id(value))
-        return known[1] if known is not None and known[0] is value and known[2] == mark else None
+        if known is not None and known[0] is value and known[2] == mark:
+            return known[1]
+        return None
 
     def continued(self) -> "Tracer":
         """Another tracer that knows what this one has seen so far, with bounds of its own."""
@@ -396,7 +398,9 @@ def _whole(values: Any) -> bool:
     """Whether a list is one value: only numbers, or only texts."""
     if not values or len(values) > LISTED:
         return False
-    return all(isinstance(v, str) for v in values) or all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values)
+    if all(isinstance(v, str) for v in values):
+        return True
+    return all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values)
 
 
 def _mark(leaf: Any, value: "Optional[Typed]") -> int:

@@ -328,7 +328,9 @@ class WatchedLog(TrainLog):
 
     def entries(self) -> "List[Entry]":
         """The tensors of the first model, each once."""
-        return [e for e in self._session.entries(self.models[0]) if e.shared is None] if self.models else []
+        if self.models:
+            return [e for e in self._session.entries(self.models[0]) if e.shared is None]
+        return []
 
     def close_watches(self) -> None:
         """Stop watching operations, whatever ended the training."""
@@ -385,7 +387,9 @@ def _band(given: "Dict[str, Capture]") -> "Optional[Band]":
     None without any, or where they have no figure in common.
     """
     captures = [capture for name, capture in given.items() if name.startswith("band ")]
-    return Band.of_rows([_rows(capture) for capture in captures]) if captures else None
+    if captures:
+        return Band.of_rows([_rows(capture) for capture in captures])
+    return None
 
 
 def _rows(capture: "Capture") -> List[Row]:

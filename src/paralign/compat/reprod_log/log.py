@@ -252,7 +252,9 @@ def _is_measured(value: Dict[Any, Any]) -> bool:
 
     Else they are the dicts of several, which may bear the same names.
     """
-    return set(value) == set(_METHODS) and not any(isinstance(figure, dict) for figure in value.values())
+    if set(value) != set(_METHODS):
+        return False
+    return not any(isinstance(figure, dict) for figure in value.values())
 
 
 def _say(text: str) -> None:

@@ -204,8 +204,12 @@ def _padding(pairs: Pairs) -> tuple[str, str, str] | None:
 
 def _row_pairs(a: Array, b: Array) -> list[tuple[Array, Array]]:
     if a.ndim == 1:
-        return [(a, b)] if len(a) and len(b) else []
-    return list(zip(a, b, strict=True)) if len(a) == len(b) and a.shape[1] and b.shape[1] else []
+        if len(a) and len(b):
+            return [(a, b)]
+        return []
+    if len(a) == len(b) and a.shape[1] and b.shape[1]:
+        return list(zip(a, b, strict=True))
+    return []
 
 
 def _padded(first: float, second: float, ends: tuple[str, str], rows: Pairs) -> tuple[str, str, str]:

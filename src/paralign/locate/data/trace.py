@@ -357,7 +357,9 @@ def _comparable(nearest: Step, step: Step, *, resized: bool) -> bool:
     """
     if nearest.value.ndim != step.value.ndim:
         return False
-    return resized or (nearest.said.lower() == step.said.lower() and not step.said.startswith("__"))
+    if resized:
+        return True
+    return nearest.said.lower() == step.said.lower() and not step.said.startswith("__")
 
 
 def _unmatched(reference: Way, candidate: Way, step: Step, twin: Step | None) -> list[Step]:

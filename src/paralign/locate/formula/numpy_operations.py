@@ -248,7 +248,11 @@ def apart(one: Any, other: Any) -> float:
     with np.errstate(over="ignore", invalid="ignore"):  # what a trial makes may be huge: then it is far
         size = max(_rms(first), _rms(second))
         far = _rms(first.reshape(-1) - second.reshape(-1))
-    return far / size if size and math.isfinite(far) else math.inf if far else 0.0
+    if size and math.isfinite(far):
+        return far / size
+    if far:
+        return math.inf
+    return 0.0
 
 
 def _wide(array: Any) -> Any:

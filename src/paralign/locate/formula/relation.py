@@ -76,7 +76,9 @@ def _factor(factor: float, size: int, shapes: Iterable[tuple[int, ...]]) -> str:
         for expected, said in _reductions(factor, length):
             if abs(factor / expected - 1) <= EXACT:
                 return said
-    return f"the result is the reference's times {factor:.6g}" if size > 1 or _is_simple(factor) else ""
+    if size > 1 or _is_simple(factor):
+        return f"the result is the reference's times {factor:.6g}"
+    return ""
 
 
 def _reductions(factor: float, length: int) -> list[tuple[float, str]]:

@@ -116,7 +116,9 @@ def _first_wrong(judgement: Judgement) -> tuple[Value, Value] | None:
     wrong = {before_any_moves(own): due for due, own in outputs}  # a term is handed out detached
     first = min(wrong, key=lambda own: own.order)
     after = set(reached([first], lambda v: [made for user in v.users for made in user.outputs]))
-    return (first, wrong[first]) if all(own in after for own in wrong) else None
+    if all(own in after for own in wrong):
+        return (first, wrong[first])
+    return None
 
 
 def _is_plain(guilt: Guilt) -> bool:
@@ -124,7 +126,9 @@ def _is_plain(guilt: Guilt) -> bool:
     what, other, operation = classify(guilt)
     if what in (Kind.ORDER, Kind.GIVEN):
         return True
-    return what == Kind.DIFFERENT and other is not None and other.kind == operation.kind
+    if what != Kind.DIFFERENT:
+        return False
+    return other is not None and other.kind == operation.kind
 
 
 def _repair(

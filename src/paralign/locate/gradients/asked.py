@@ -131,7 +131,9 @@ def _at_line(_: Graph, value: Value, what: str) -> bool:
 
     The file may be told by its last parts.
     """
-    return value.maker is not None and any(_is_line(frame, what) for frame in value.maker.stack)
+    if value.maker is None:
+        return False
+    return any(_is_line(frame, what) for frame in value.maker.stack)
 
 
 def _built_at_line(graph: Graph, value: Value, what: str) -> bool:
@@ -143,7 +145,9 @@ def _built_at_line(graph: Graph, value: Value, what: str) -> bool:
 def _is_line(frame: str, what: str) -> bool:
     (path, _, number), (file, _, line) = frame.rpartition(":"), what.rpartition(":")
     parts = PurePath(file).parts
-    return bool(parts) and number == line and PurePath(path).parts[-len(parts) :] == parts
+    if not parts:
+        return False
+    return number == line and PurePath(path).parts[-len(parts) :] == parts
 
 
 def _names(graph: Graph) -> Iterable[str]:

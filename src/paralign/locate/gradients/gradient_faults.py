@@ -300,7 +300,9 @@ class Gradients:
     def _expects(self, value: Value) -> bool:
         """Whether a value has a gradient in the reference, as far as it is known there."""
         partners = self._partners(value)
-        return not partners or any(_rms(p) > self._nothing for p in partners)
+        if not partners:
+            return True
+        return any(_rms(p) > self._nothing for p in partners)
 
     def _cutting(self, users: list[Operation]) -> Operation | None:
         """The operation that hands a value on without gradient, unlike the reference's."""
@@ -393,7 +395,10 @@ class Gradients:
             ends = cut(graph, partner, lambda _: True)
             if ends is not None:
                 return ends
-        return next((user for user in users_of(hooked) if _hands_on_without(graph, user)), None)
+        for user in users_of(hooked):
+            if _hands_on_without(graph, user):
+                return user
+        return None
 
     def _guilty(self, value: Value, users: list[Operation]) -> Operation | None:
         """The likeliest of several operations that a wrong gradient comes from.
@@ -435,7 +440,9 @@ def _is_custom(operation: Operation) -> bool:
 
 def _hands_on_without(graph: Graph, operation: Operation) -> bool:
     """Whether an operation hands a value on without a place for its gradient."""
-    return operation.kind == "copy" and any(made.record.id not in graph.hooked for made in operation.outputs)
+    if operation.kind != "copy":
+        return False
+    return any(made.record.id not in graph.hooked for made in operation.outputs)
 
 
 def _is_computed(value: Value) -> bool:

@@ -251,7 +251,10 @@ def other_mask(operation: Operation, due: Value) -> Value | None:
     """The boolean mask that an operation takes in place of the reference's boolean mask."""
     if due.record.dtype != "bool":
         return None
-    return next((v for v in operation.inputs if v.record.dtype == "bool" and v.maker is not None), None)
+    for v in operation.inputs:
+        if v.record.dtype == "bool" and v.maker is not None:
+            return v
+    return None
 
 
 def _is_done(judgement: Judgement, operation: Operation, lacked: Operation) -> bool:

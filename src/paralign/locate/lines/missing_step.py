@@ -240,7 +240,10 @@ def _makes_in_vain(judgement: Judgement, due: Value) -> Operation | None:
 
 def _innermost_kept(maker: Operation) -> str | None:
     """The innermost line of an operation that does not give its function's result back."""
-    return next((line for line in maker.stack if not gives_back(line)), None)
+    for line in maker.stack:
+        if not gives_back(line):
+            return line
+    return None
 
 
 def elsewhere(judgement: Judgement, missing: Operation, user: Operation) -> str | None:
@@ -304,7 +307,9 @@ def _unmatched(others: list[Operation], theirs: set[Operation]) -> list[Operatio
     known = {o.kind for o in theirs}
     strange = [o for o in others if o.kind not in known]
     left = known - {o.kind for o in others}
-    return strange if len({o.kind for o in strange}) > len(left) else []
+    if len({o.kind for o in strange}) > len(left):
+        return strange
+    return []
 
 
 def taken_plainly(judgement: Judgement, missing: Operation, user: Operation) -> Operation:

@@ -132,7 +132,10 @@ def _made_plain_of_same(judgement: Judgement, operation: Operation, lacked: Oper
     due = [partner for v in same for partner in judgement.partners(v)]
     if _plainly_made(lacked, due):
         return None
-    return next((user for user in _plainly_made(lacked, same) if user.order < operation.order), None)
+    for user in _plainly_made(lacked, same):
+        if user.order < operation.order:
+            return user
+    return None
 
 
 def _plainly_made(lacked: Operation, values: list[Value]) -> list[Operation]:

@@ -98,7 +98,9 @@ def culprit(reference: Capture, candidate: Capture, wanted: Sequence[str], *, ce
     if not found:
         return None
     far, step = min(found, key=lambda item: item[0])
-    return step.record.source if certain or far <= RESEMBLING else None
+    if certain or far <= RESEMBLING:
+        return step.record.source
+    return None
 
 
 def _last_alike(way: Way, digest: str) -> Step | None:
@@ -259,11 +261,15 @@ def _is_right(way: Way, pool: Sequence[Array], step: Step) -> bool:
     Few numbers may be anything's: they are wrong where the reference has a variable of that name, with other values.
     """
     if step.telling:
-        return _has(pool, step.value) or any(_is_part(value, step.value) for value in pool)
+        if _has(pool, step.value):
+            return True
+        return any(_is_part(value, step.value) for value in pool)
     if step.value.size >= LEAST:
         return True
     namesakes = [s for s in way.steps if s.record.op == step.record.op and s.value.shape == step.value.shape]
-    return not namesakes or any(same(s.value, step.value) for s in namesakes)
+    if not namesakes:
+        return True
+    return any(same(s.value, step.value) for s in namesakes)
 
 
 def _has(pool: Sequence[Array], table: Array) -> bool:
@@ -291,7 +297,9 @@ def _rest(pool: Sequence[Array], table: Array, begun: Array) -> Array | None:
 
 def _holds(value: Array, table: Array) -> bool:
     """Whether a value of the reference is a table, or the beginning of it."""
-    return _equal(value, table) or any(same(value.squeeze(), begun) for begun in _begun(table, value))
+    if _equal(value, table):
+        return True
+    return any(same(value.squeeze(), begun) for begun in _begun(table, value))
 
 
 def _is_known(pool: Sequence[Array], step: Step) -> bool:

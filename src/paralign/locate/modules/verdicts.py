@@ -204,7 +204,9 @@ class Judge:
 
     def agrees(self, call: Call) -> bool:
         """Whether a call made what the reference has, and that says something."""
-        return not self.bad_outputs(call) and any(is_evidence(digest) for digest in call.made)
+        if self.bad_outputs(call):
+            return False
+        return any(is_evidence(digest) for digest in call.made)
 
     def falls_short(self, call: Call) -> bool:
         """Whether a call is right where its twin makes something that the candidate lacks."""
@@ -217,4 +219,7 @@ class Judge:
 
     def last_agreeing(self, before: int) -> Call | None:
         """The last call that was completed before a place and that made what the reference has."""
-        return next((call for call in reversed(self.candidate.calls[:before]) if self.agrees(call)), None)
+        for call in reversed(self.candidate.calls[:before]):
+            if self.agrees(call):
+                return call
+        return None

@@ -114,7 +114,9 @@ def identify(side: str, traces: Traces, starts: list[Recipe], limits: Mapping[st
 def _still(terms: Terms, trace: Trace, side: str) -> Terms:
     """The terms, of a parameter that does not move where it did not."""
     given = any(g is not None and np.any(g) for g in trace.gradients)
-    return replace(terms, moves=False) if given and not np.any(trace.steps[side]) else terms
+    if given and not np.any(trace.steps[side]):
+        return replace(terms, moves=False)
+    return terms
 
 
 def _wrong(recipe: Recipe, traces: Traces, side: str, limits: Mapping[str, float]) -> dict[str, float]:

@@ -144,7 +144,9 @@ def _decay(about: Mapping[str, Any], settings: Mapping[str, Any], own: Mapping[s
     if str(settings.get("type")) == "adamw" or found.get("style") == "decoupled":
         return {}
     chosen = own if "decay" in own else about["regularization"]
-    return {"decay": chosen["decay"], **({"style": "l1"} if chosen.get("l1") else {})} if "decay" in chosen else {}
+    if "decay" in chosen:
+        return {"decay": chosen["decay"], **({"style": "l1"} if chosen.get("l1") else {})}
+    return {}
 
 
 def _clip(about: Mapping[str, Any], group: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

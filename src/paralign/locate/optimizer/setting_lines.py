@@ -80,15 +80,19 @@ def is_given(arguments: Mapping[str, Any], term: str, reference: Any, candidate:
     words = (*WRITTEN.get(term, ()), *WORDS.get(term, ()))
     given = [value for name, value in arguments.items() if name in words]
     numbers = [number for value in given for number in (value if isinstance(value, list) else [value])]
-    return (
-        reference != candidate and any(_equal(number, candidate) for number in numbers) and not any(_equal(n, reference) for n in numbers)
-    )
+    if reference == candidate:
+        return False
+    if not any(_equal(number, candidate) for number in numbers):
+        return False
+    return not any(_equal(n, reference) for n in numbers)
 
 
 def _equal(one: Any, other: Any) -> bool:
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
-    return isinstance(one, (int, float)) and isinstance(other, (int, float)) and abs(one - other) <= _SAME * max(abs(one), abs(other))
+    if not (isinstance(one, (int, float)) and isinstance(other, (int, float))):
+        return False
+    return abs(one - other) <= _SAME * max(abs(one), abs(other))
 
 
 def group_line(source: str | None, term: str, group: int) -> str | None:
@@ -183,4 +187,6 @@ def kept_line(
 def code_at(source: str | None) -> str | None:
     """The text of a line, without its indentation."""
     place = SourceLine.of(source)
-    return None if place is None else linecache.getline(place.file, place.line).strip() or None
+    if place is None:
+        return None
+    return linecache.getline(place.file, place.line).strip() or None

@@ -66,7 +66,9 @@ def settled(judgement: Judgement) -> Judgement:
 
 def _is_hollow(value: Value) -> bool:
     """Whether a value is one number, and was computed."""
-    return value.maker is not None and value.is_constant and value.maker.kind != "fill"
+    if value.maker is None:
+        return False
+    return value.is_constant and value.maker.kind != "fill"
 
 
 def unwritten(judgement: Judgement) -> Guilt | None:
@@ -120,7 +122,9 @@ def _parting(judgement: Judgement, trial: Trial, theirs: list[Operation], ours: 
 def _only(ours: Sequence[Operation]) -> str | None:
     """The one line of a way; None where it has several."""
     lines = {o.source or "" for o in ours}
-    return (lines.pop() or None) if len(lines) == 1 else None
+    if len(lines) == 1:
+        return lines.pop() or None
+    return None
 
 
 def _begins(judgement: Judgement, theirs: Sequence[Operation]) -> list[tuple[Value, list[Value]]]:
@@ -184,7 +188,10 @@ def _next_use(judgement: Judgement, source: str, ours: Sequence[Operation]) -> s
     """The first line after another that is on the way, or does nothing with tensors."""
     on_the_way, busy = {o.source for o in _makers(ours)}, {o.source for o in judgement.candidate.operations}
     later = (f"{source.rpartition(':')[0]}:{lines.start}" for lines in following(source))
-    return next((line for line in later if line not in busy - on_the_way and not only_keeps(line)), None)
+    for line in later:
+        if line not in busy - on_the_way and not only_keeps(line):
+            return line
+    return None
 
 
 def _makers(ours: Sequence[Operation]) -> set[Operation]:
@@ -204,7 +211,10 @@ def _scales(judgement: Judgement, theirs: Sequence[Operation], ours: Sequence[Op
         return extra[0].source
     if missing:
         return _before(judgement, missing[0], theirs, ours)
-    return next((mine.source for mine, other in zip(ours, theirs, strict=True) if word(mine) != word(other)), None)
+    for mine, other in zip(ours, theirs, strict=True):
+        if word(mine) != word(other):
+            return mine.source
+    return None
 
 
 def _scaled(judgement: Judgement, trial: Trial, ours: Sequence[Operation], theirs: Sequence[Operation]) -> str | None:
@@ -267,7 +277,9 @@ def word(operation: Operation) -> str:
     if operation.kind in ("add", "subtract"):
         return "add" if tensors > 1 else "shift"
     squares = operation.op == "square" or SQUARE in operation.arguments.values()
-    return "multiply" if operation.kind == "power" and squares else operation.kind
+    if operation.kind == "power" and squares:
+        return "multiply"
+    return operation.kind
 
 
 def _computes(operation: Operation) -> bool:
@@ -303,7 +315,9 @@ def _back_to(shared: set[int], value: Value) -> list[Operation]:
         if len(telling) != 1:
             break
         value = telling[0]
-    return path if id(value) in shared and len(path) <= BEFORE else []
+    if id(value) in shared and len(path) <= BEFORE:
+        return path
+    return []
 
 
 def _without_counterpart(these: Sequence[Operation], those: Sequence[Operation], *, scales: bool = False) -> list[Operation]:
@@ -348,7 +362,9 @@ def _constant_line(maker: Operation | None, other: Operation | None) -> str | No
     made = [v for v in maker.inputs if v.is_constant and v.digest not in due and v.maker is not None]
     known = any(v.is_constant for v in other.inputs)
     lines = [v.maker.source for v in made if v.maker is not None and v.maker.kind == "fill"]
-    return lines[0] if known and len(lines) == 1 else None
+    if known and len(lines) == 1:
+        return lines[0]
+    return None
 
 
 def _before(judgement: Judgement, missing: Operation, theirs: Sequence[Operation], ours: Sequence[Operation]) -> str | None:

@@ -98,7 +98,9 @@ CORRECTED = {"both": "of both means", "none": "none", "first": "of the first mea
 
 
 def _listed(values: tuple[float, ...]) -> str:
-    return number(values[0]) if len(set(values)) == 1 else ", ".join(number(v) for v in values)
+    if len(set(values)) == 1:
+        return number(values[0])
+    return ", ".join(number(v) for v in values)
 
 
 #: term -> one side's values of a difference, in words
@@ -307,4 +309,7 @@ def _special(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[st
         (bool(hand and wanted[0] and given[0]) and wanted[-1] != given[-1], hand + (" (AdamW)" if wanted[-1] == "decoupled" else "")),
         (term == "family", f"use the reference's: {abouts[0]['class']}"),
     )  # fmt: skip
-    return next((text for holds, text in cases if holds), "")
+    for holds, text in cases:
+        if holds:
+            return text
+    return ""

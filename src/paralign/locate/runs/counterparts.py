@@ -204,7 +204,9 @@ def is_telling(value: Value) -> bool:
     if not floating:
         return False
     figures = digests.numbers(_telling_part(value))[1:]
-    return bool(figures) and not all((figure * _SIMPLE).is_integer() for figure in figures[:2])
+    if not figures:
+        return False
+    return not all((figure * _SIMPLE).is_integer() for figure in figures[:2])
 
 
 def ordered_distance(one: Value, other: Value) -> float | None:

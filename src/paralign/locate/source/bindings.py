@@ -267,7 +267,9 @@ def _holds_made(code: Code, kept: Access, made: Code) -> bool:
 
 
 def _holds(node: ast.AST, line: int) -> bool:
-    return isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno)
+    if not isinstance(node, ast.stmt):
+        return False
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
 
 
 def _nodes(node: ast.AST | None) -> Iterator[ast.AST]:

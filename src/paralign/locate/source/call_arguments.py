@@ -182,7 +182,9 @@ def _global(line: str, name: str) -> ast.expr | None:
 
 def _assignments(scope: ast.AST | None) -> list[ast.Assign]:
     """The assignments of a function or file."""
-    return [] if scope is None else [node for node in ast.walk(scope) if isinstance(node, ast.Assign)]
+    if scope is None:
+        return []
+    return [node for node in ast.walk(scope) if isinstance(node, ast.Assign)]
 
 
 def _assigned_names(store: ast.Assign) -> set[str]:
@@ -202,7 +204,9 @@ def _followed(lines: Sequence[str], names: set[str], places: set[int]) -> Decisi
     for line in lines:
         function, value = _given(line, names, places)
         if value is None:
-            return Decision(line, function, None) if optional and _is_plain(line) else None
+            if optional and _is_plain(line):
+                return Decision(line, function, None)
+            return None
         if function is None or not isinstance(value, ast.Name) or not _hands_on(function, value.id):
             return Decision(line, function, value)
         names, places = {value.id}, {_place_in_call(function, value.id)}
@@ -233,7 +237,9 @@ def _is_plain(line: str) -> bool:
 def _calls(nodes: Iterable[ast.AST], line: int | None = None) -> list[ast.Call]:
     """The calls among some parts of code; with ``line`` those that begin there."""
     calls = [node for node in nodes if isinstance(node, ast.Call)]
-    return calls if line is None else [call for call in calls if call.lineno == line]
+    if line is None:
+        return calls
+    return [call for call in calls if call.lineno == line]
 
 
 def _has_starred(call: ast.Call) -> bool:

@@ -192,7 +192,10 @@ def _called(name: str, operation: Operation) -> str:
     """A constant in the words of the candidate's framework."""
     if name in (OPERAND, FILLED):
         return f"{operation.kind} by"
-    return next((each for each in operation.arguments if common_argument(each) == name), name)
+    for each in operation.arguments:
+        if common_argument(each) == name:
+            return each
+    return name
 
 
 def _literals(graph: Graph) -> set[Value]:
@@ -359,7 +362,9 @@ def _different(candidate: dict[str, Any], reference: dict[str, Any]) -> dict[str
 
 def is_limit(value: Any) -> bool:
     """Whether a number is one of an element type's: it follows the precision of a run."""
-    return is_number(value) and any(math.isclose(abs(value), limit, rel_tol=_SAME) for limit in _LIMITS)
+    if not is_number(value):
+        return False
+    return any(math.isclose(abs(value), limit, rel_tol=_SAME) for limit in _LIMITS)
 
 
 def _is_compared(name: str, one: Any, other: Any) -> bool:
@@ -368,7 +373,9 @@ def _is_compared(name: str, one: Any, other: Any) -> bool:
         return isinstance(one, type(other)) and not isinstance(one, (list, tuple))
     if name in _LEFT_OUT or not is_number(one) or not is_number(other):
         return False
-    return name in _NUMBERS or isinstance(one, float) or isinstance(other, float)
+    if name in _NUMBERS:
+        return True
+    return isinstance(one, float) or isinstance(other, float)
 
 
 def _is_one(name: str, one: Any, other: Any) -> bool:

@@ -67,7 +67,9 @@ def _says_something(judgement: Judgement, value: Value, user: Operation, result:
 
 def _is_right_now(before: Judgement, after: Judgement, old: Value, new: Value) -> bool:
     """Whether a result has become right, in its elements or their order."""
-    return (old in before.wrong and new not in after.wrong) or (before.disordered(old) and not after.disordered(new))
+    if old in before.wrong and new not in after.wrong:
+        return True
+    return before.disordered(old) and not after.disordered(new)
 
 
 def _has_fallen(before: Judgement, after: Judgement, old: Value, new: Value) -> bool:

@@ -64,7 +64,9 @@ def _left_out(inputs: Sequence[np.ndarray], arguments: Mapping[str, Any], shape:
         if mask.ndim > 1:
             own = ~mask if mask.dtype.kind == "b" else mask < MASKED
             found = own if found is None else found | own
-    return found if found is not None and found.any() else None
+    if found is not None and found.any():
+        return found
+    return None
 
 
 def masks(kind: str, inputs: Sequence[np.ndarray], arguments: Mapping[str, Any]) -> Iterator[np.ndarray]:

@@ -289,7 +289,9 @@ def results(operation: Operation) -> list[Value]:
 
 def _is_moved_only(value: Value) -> bool:
     """Whether a value was moved from what was given, and not computed."""
-    return value.maker is not None and value.maker.kind in MOVES and not is_computed(value)
+    if value.maker is None:
+        return False
+    return value.maker.kind in MOVES and not is_computed(value)
 
 
 def is_computed(value: Value) -> bool:
@@ -363,7 +365,9 @@ def _constants_behind(value: Value) -> Iterator[Value]:
 
 def _is_made_constant(value: Value) -> bool:
     """Whether a value of several elements was made, and holds but simple numbers."""
-    return value.maker is not None and value.size > 1 and _is_constant(value)
+    if value.maker is None:
+        return False
+    return value.size > 1 and _is_constant(value)
 
 
 def _is_constant(value: Value) -> bool:

@@ -197,7 +197,9 @@ def _first(texts: list[str], separator: str) -> str:
 
 
 def _differ(one: Said, other: Said) -> bool:
-    return one.p is not None and other.p is not None and abs(one.p - other.p) > SAME
+    if one.p is None:
+        return False
+    return other.p is not None and abs(one.p - other.p) > SAME
 
 
 def _share(said: Said) -> str:

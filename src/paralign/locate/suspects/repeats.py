@@ -89,7 +89,10 @@ def of_fault(judgement: Judgement, guilt: Guilt, suspects: Collection[Operation]
 
 def _result(operation: Operation, place: int) -> Value | None:
     """What an operation makes at a place; None where it makes fewer results."""
-    return next((value for value in operation.outputs if value.place == place), None)
+    for value in operation.outputs:
+        if value.place == place:
+            return value
+    return None
 
 
 def apart(judgement: Judgement, guilts: Sequence[Guilt], suspects: Collection[Operation]) -> list[Repeat]:

@@ -157,7 +157,9 @@ def _apart(reference: Capture, candidate: Capture) -> float | None:
             return None
         total += float(np.sum(np.abs(values[0] - values[1]) ** 2))
         size += float(np.sum(np.abs(values[0]) ** 2))
-    return float(np.sqrt(total / size)) if size and np.isfinite(total) else None
+    if size and np.isfinite(total):
+        return float(np.sqrt(total / size))
+    return None
 
 
 def _finding(context: Context, differing: Sequence[tuple[LayerMode, LayerMode]], theirs: LayerModesTold, *, step: bool) -> Finding:

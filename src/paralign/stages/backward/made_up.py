@@ -48,7 +48,9 @@ def may_be(context: Context, result: StageResult) -> bool:
 
 def has_excused(context: Context, result: StageResult) -> bool:
     """Whether a clipping was made up for in a result that is aligned now."""
-    return context.clipping is not None and context.clipping.excused and result.verdict == ALIGNED
+    if context.clipping is None:
+        return False
+    return context.clipping.excused and result.verdict == ALIGNED
 
 
 def slack(context: Context, gradients: Sequence[tuple[np.ndarray, np.ndarray]]) -> Noise | None:
@@ -111,7 +113,9 @@ def _follows(pair: Pair, apart: Clipping) -> bool:
     if any(pair is each for each in apart.pairs):
         return True
     place = key_of(pair)
-    return place is not None and place.kind in _FOLLOWS and not place.is_before_updates
+    if place is None:
+        return False
+    return place.kind in _FOLLOWS and not place.is_before_updates
 
 
 def _clips_alike(apart: Clipping, gradients: Sequence[tuple[np.ndarray, np.ndarray]]) -> bool | None:

@@ -361,7 +361,9 @@ def _inexact(capture: Capture, steps: Steps) -> float:
         size = float(np.linalg.norm(one))
         if size:
             far.append(float(np.linalg.norm(one - two)) / size)
-    return float(np.median(far)) if far and steps.context.plan is not None else 0.0
+    if far and steps.context.plan is not None:
+        return float(np.median(far))
+    return 0.0
 
 
 def _joined(result: StageResult, part: StageResult, steps: Steps) -> StageResult:
@@ -391,4 +393,8 @@ def _joined(result: StageResult, part: StageResult, steps: Steps) -> StageResult
 def _names_a_layer_alone(found: Divergence) -> bool:
     """Whether all that is known of a wrong buffer is where its layer is constructed."""
     record = None if found.pair is None else found.pair.reference
-    return record is not None and record.role == "buffer" and not (found.confirmed or found.rule or found.notes)
+    if record is None:
+        return False
+    if record.role != "buffer":
+        return False
+    return not (found.confirmed or found.rule or found.notes)

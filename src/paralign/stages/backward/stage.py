@@ -133,7 +133,9 @@ def _is_drawn(context: Context, mode: str, captures: tuple[Capture, Capture]) ->
     """Whether the steps of a mode draw numbers."""
     if mode == "eval":
         return context.drawn
-    return mode == "train" and any(Backward.answer(c).random for c in captures)
+    if mode != "train":
+        return False
+    return any(Backward.answer(c).random for c in captures)
 
 
 def _following(pairs: list[Pair]) -> list[Pair]:

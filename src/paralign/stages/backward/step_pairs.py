@@ -276,7 +276,9 @@ class Steps:
         return self.plan.restore(first.name, lambda name: self._value(held.get(name)))
 
     def _value(self, record: Record | None) -> Typed | None:
-        return self.candidate.value(record) if record is not None and record.location is not None else None
+        if record is not None and record.location is not None:
+            return self.candidate.value(record)
+        return None
 
     def _key(self, name: str) -> str:
         return name if self.mode == "eval" else f"{name} ({self.mode})"

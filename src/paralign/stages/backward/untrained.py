@@ -51,14 +51,16 @@ def excuse(pairs: Sequence[Pair], *, strict: bool) -> None:
 
 def _one_sided(pair: Pair) -> bool:
     """Whether one side alone has a gradient there."""
-    return (
-        pair.reference is not None and pair.candidate is not None and (pair.reference.dtype == "none") != (pair.candidate.dtype == "none")
-    )
+    if pair.reference is None:
+        return False
+    return pair.candidate is not None and (pair.reference.dtype == "none") != (pair.candidate.dtype == "none")
 
 
 def _unreached(gradients: Sequence[Pair]) -> bool:
     """Whether gradients are zeros on one side where the other has none, and else equal."""
-    return any(map(_one_sided, gradients)) and all(p.verdict == ALIGNED for p in gradients)
+    if not any(map(_one_sided, gradients)):
+        return False
+    return all(p.verdict == ALIGNED for p in gradients)
 
 
 def _leave_out(pairs: Iterable[Pair], why: Unjudged) -> None:

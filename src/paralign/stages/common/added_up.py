@@ -39,7 +39,9 @@ def may_be(result: StageResult, tolerance: Tolerance) -> bool:
     if result.findings or any(d.confirmed for d in result.divergences):
         return False
     wrong = result.wrong
-    return bool(wrong) and all(_is_slight(pair) and _is_before_updates(pair) for pair in wrong)
+    if not wrong:
+        return False
+    return all(_is_slight(pair) and _is_before_updates(pair) for pair in wrong)
 
 
 def excuse(result: StageResult) -> None:

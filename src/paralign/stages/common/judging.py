@@ -248,7 +248,9 @@ def _key(first: Record | None, second: Record | None) -> str:
 
 
 def _value(capture: Capture, record: Record | None) -> Typed | None:
-    return capture.value(record) if record is not None and record.location is not None else None
+    if record is not None and record.location is not None:
+        return capture.value(record)
+    return None
 
 
 def final(capture: Capture, **fields: object) -> list[Record]:

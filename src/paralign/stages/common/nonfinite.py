@@ -131,7 +131,9 @@ def origin(ends: list[Value], kind: int) -> Operation | tuple[Value]:
         waiting += before
         if not before:
             makers.append(value.maker)
-    return (given[0],) if given or not makers else min(makers, key=lambda o: o.order)
+    if given or not makers:
+        return (given[0],)
+    return min(makers, key=lambda o: o.order)
 
 
 def gradient_origin(graph: Graph) -> Operation | None:

@@ -108,7 +108,9 @@ def batch_of(pair: Pair) -> PairKey | None:
 
 
 def _of_kind(key: PairKey | None, kind: Kind) -> PairKey | None:
-    return key if key is not None and key.kind is kind else None
+    if key is not None and key.kind is kind:
+        return key
+    return None
 
 
 def is_length(pair: Pair) -> bool:

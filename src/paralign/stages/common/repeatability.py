@@ -78,4 +78,6 @@ def hides(far: tuple[float, float]) -> bool:
 
 def _drew_the_same(pair: Pair, far: tuple[float, float]) -> bool:
     """Whether both sides agree far better than seeds do: they drew the same numbers."""
-    return pair.verdict == ALIGNED and (pair.error or 0.0) <= HIDING * max(far)
+    if pair.verdict != ALIGNED:
+        return False
+    return (pair.error or 0.0) <= HIDING * max(far)

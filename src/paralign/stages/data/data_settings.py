@@ -76,7 +76,9 @@ def dataset(result: StageResult, reference: Capture, candidate: Capture) -> None
 
 
 def _is_whole(answer: DataSeen) -> bool:
-    return answer.whole is not None and answer.whole.total is not None and answer.whole.count == answer.whole.total
+    if answer.whole is None:
+        return False
+    return answer.whole.total is not None and answer.whole.count == answer.whole.total
 
 
 def _there(number: int) -> tuple[str, str]:
@@ -112,7 +114,9 @@ def _listed(counts: Counts, *, every: bool = False) -> str:
     One value alone is told without its count.
     """
     if len(counts) == 1 and not every:
-        return f"({next(iter(counts))})" if next(iter(counts))[:1].isdigit() else next(iter(counts)) or "()"
+        if next(iter(counts))[:1].isdigit():
+            return f"({next(iter(counts))})"
+        return next(iter(counts)) or "()"
     return "; ".join(f"{value or '()'}: {count}" for value, count in sorted(counts.items(), key=lambda item: (len(item[0]), item[0])))
 
 
@@ -131,7 +135,9 @@ def _summary(told: dict[str, dict[str, Counts]], answer: DataSeen) -> str:
             shape = f"({next(iter(shapes))})" if len(shapes) == 1 else f"{len(shapes)} shapes"
             parts.append(f"{leaf or 'sample'} {dtype} {shape}")
     total = None if answer.whole is None else answer.whole.total
-    return f"the reference's data set: {f'{total:,} samples; ' if total is not None else ''}{'; '.join(parts)}" if parts else ""
+    if parts:
+        return f"the reference's data set: {f'{total:,} samples; ' if total is not None else ''}{'; '.join(parts)}"
+    return ""
 
 
 def settings(result: StageResult, reference: Capture, candidate: Capture) -> None:
@@ -172,7 +178,11 @@ def _own(one: str, other: str) -> bool:
 def _no_effect(result: StageResult, reference: Capture, candidate: Capture) -> bool:
     """Whether both loaders give as many batches although one drops what is left over."""
     totals = [None if batches is None else batches.total for batches in (Data.answer(reference).batches, Data.answer(candidate).batches)]
-    return totals[0] is not None and totals[0] == totals[1] and all(p.verdict != DIVERGED for p in result.pairs)
+    if totals[0] is None:
+        return False
+    if totals[0] != totals[1]:
+        return False
+    return all(p.verdict != DIVERGED for p in result.pairs)
 
 
 def _append(result: StageResult, facts: list[Fact]) -> None:

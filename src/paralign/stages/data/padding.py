@@ -66,7 +66,9 @@ class Padding:
 
         A constant column is no padding.
         """
-        return len(self.beside) > 1 or any(one != other for one, other in self.lengths)
+        if len(self.beside) > 1:
+            return True
+        return any(one != other for one, other in self.lengths)
 
 
 def explain(context: Context, result: StageResult, captures: tuple[Capture, Capture]) -> None:

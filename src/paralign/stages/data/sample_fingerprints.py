@@ -213,7 +213,11 @@ def distance(one: Table, other: Table, row: int, tolerance: Tolerance) -> float:
     noise = max(EPS.get(one.dtype, 0.0), EPS["float32"])
     limit = ROUNDING.limit if tolerance.ratio is None else tolerance.ratio
     granted = limit * noise * (size or 1.0)
-    return error / granted if granted else np.inf if error else 0.0
+    if granted:
+        return error / granted
+    if error:
+        return np.inf
+    return 0.0
 
 
 # -- sets --------------------------------------------------------------------------------------------------------------------------

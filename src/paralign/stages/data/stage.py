@@ -129,7 +129,9 @@ def _left_by_limit(answers: list[DataSeen]) -> str | None:
             return "what follows was left out"
         if total > seen:
             return f"{total - seen:,} of {total:,} samples were left out"
-    return "what follows was left out" if any(answer.limited for answer in answers) else None
+    if any(answer.limited for answer in answers):
+        return "what follows was left out"
+    return None
 
 
 def merged(results: list[tuple[str, StageResult]]) -> StageResult:
@@ -162,7 +164,9 @@ def _leaf(pair: Pair) -> object:
     if record is None:
         return None
     key = key_of_record(record)
-    return key.name if key is not None and key.kind is Kind.SAMPLE else (part_of(record.name), record.leaf)
+    if key is not None and key.kind is Kind.SAMPLE:
+        return key.name
+    return (part_of(record.name), record.leaf)
 
 
 def _comparable(records: list[list[Record]], answers: list[DataSeen], *, bounded: bool) -> list[list[Record]]:

@@ -161,7 +161,9 @@ class Evidence:
 
 
 def _times(values: Mapping[str, Array], factor: float) -> Mapping[str, Array]:
-    return values if factor == 1.0 else {name: value * factor for name, value in values.items()}
+    if factor == 1.0:
+        return values
+    return {name: value * factor for name, value in values.items()}
 
 
 def _summed(sets: Sequence[Mapping[str, Array]], factors: Sequence[float]) -> dict[str, Array]:
@@ -249,7 +251,9 @@ def _spread(missing: int, twice: int, few: int) -> Spread:
     ``few``: as many as last batches of all ranks may lack or repeat.
     """
     if missing:
-        return Spread.UNEVEN if twice or missing >= few else Spread.SHORT
+        if twice or missing >= few:
+            return Spread.UNEVEN
+        return Spread.SHORT
     if twice:
         return Spread.UNEVEN if twice >= few else Spread.PADDED
     return Spread.ONCE

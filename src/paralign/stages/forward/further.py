@@ -100,11 +100,16 @@ def _lost(capture: Capture, number: int) -> str:
     """Why a side has no outputs on a set of inputs; '' where it has."""
     answer = Forward.answer(capture)
     failed = [answer.lost.get(f"{run} {number}", "") for run in answer.runs]
-    return next((reason for reason in failed if reason), "")
+    for reason in failed:
+        if reason:
+            return reason
+    return ""
 
 
 def _overflows(pair: Pair) -> bool:
-    return pair.stats is not None and bool(pair.stats.nan or pair.stats.inf)
+    if pair.stats is None:
+        return False
+    return bool(pair.stats.nan or pair.stats.inf)
 
 
 def _is_finite(captures: tuple[Capture, Capture], ends: tuple[Record | None, Record | None, str]) -> bool:

@@ -230,12 +230,16 @@ def _may_be_drawn(result: StageResult) -> bool:
 
     Some are drawn otherwise in float64 than natively: then the reference is far from itself, and no error is beyond its noise.
     """
-    return result.verdict == DIVERGED or any(_is_loud(pair) for pair in result.pairs)
+    if result.verdict == DIVERGED:
+        return True
+    return any(_is_loud(pair) for pair in result.pairs)
 
 
 def _is_loud(pair: Pair) -> bool:
     """Whether a pair proves nothing because the reference is far from itself."""
-    return pair.verdict == UNDERPOWERED and pair.noise is not None and pair.noise.value > LOUD
+    if pair.verdict != UNDERPOWERED:
+        return False
+    return pair.noise is not None and pair.noise.value > LOUD
 
 
 def _excuse_coordinates(result: StageResult) -> None:

@@ -68,7 +68,11 @@ def _is_near(pair: Pair) -> bool:
     first, second = pair.reference, pair.candidate
     if first is None or second is None or first.location is None or second.location is None or "path" not in first.attrs:
         return False
-    return first.shape == second.shape and "float" in first.dtype and pair.error is not None and pair.error <= FAR
+    if first.shape != second.shape:
+        return False
+    if "float" not in first.dtype:
+        return False
+    return pair.error is not None and pair.error <= FAR
 
 
 def _own_distance(pair: Pair, paths: list[str], native: tuple[Capture, Capture], exact: tuple[Capture, Capture]) -> float | None:

@@ -54,7 +54,11 @@ def _is_whole(pair: Pair) -> bool:
         return False
     first, second = both
     whole = first is not None and second is not None and first.dtype == second.dtype and first.shape == second.shape
-    return whole and first is not None and "int" in first.dtype and "path" in first.attrs
+    if not whole:
+        return False
+    if first is None:
+        return False
+    return "int" in first.dtype and "path" in first.attrs
 
 
 def _excuse(pair: Pair, paths: list[str], captures: tuple[Capture, Capture, Capture], result: StageResult) -> None:

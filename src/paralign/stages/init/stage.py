@@ -145,7 +145,9 @@ def _groups(context: Context, answers: list[Started]) -> list[_Group]:
 
 def _is_whole(group: _Group) -> bool:
     """Whether both sides have tensors in a group, with elements."""
-    return bool(group.references and group.candidates) and 0 not in group.references[0].shape
+    if not bool(group.references and group.candidates):
+        return False
+    return 0 not in group.references[0].shape
 
 
 def _both(group: _Group, starts: list[dict[str, Start | None]]) -> tuple[Start, Start] | None:

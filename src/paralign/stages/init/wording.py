@@ -81,7 +81,9 @@ class Reading:
     def is_default(self, law: Law) -> bool:
         """Whether PyTorch's own layers of this kind start with such numbers."""
         if self.kind == "embedding":
-            return law.family is Family.NORMAL and abs(law.mean) <= NEAR + 3 * law.error and abs(law.std - 1) <= NEAR + 3 * law.error
+            if law.family is not Family.NORMAL:
+                return False
+            return abs(law.mean) <= NEAR + 3 * law.error and abs(law.std - 1) <= NEAR + 3 * law.error
         return self.kind in BY_FAN and self.rule(law) == BOUNDS[0][0]
 
     def rule(self, law: Law) -> str:

@@ -178,7 +178,9 @@ def sensitivity(context: Context) -> float:
         value = values.get(gradient.leaf)
         if value is not None and value.location is not None and gradient.location is not None:
             moved += float(np.abs(widen(captures[0].value(gradient)) * widen(outputs[0].value(value))).sum())
-    return max(1.0, moved / total) if total > 0 and math.isfinite(moved) else 1.0
+    if total > 0 and math.isfinite(moved):
+        return max(1.0, moved / total)
+    return 1.0
 
 
 def _locate(context: Context, result: StageResult) -> None:

@@ -125,4 +125,6 @@ def _same(one: Any, other: Any, samples: int) -> bool:
 
 
 def _said(value: Any) -> str:
-    return f"{float(value):.6g}" if value.size == 1 and value.dtype.kind in "fiub" else str(value.tolist())[:60]
+    if value.size == 1 and value.dtype.kind in "fiub":
+        return f"{float(value):.6g}"
+    return str(value.tolist())[:60]

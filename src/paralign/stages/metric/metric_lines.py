@@ -62,7 +62,9 @@ def _point(pair: Pair) -> str:
         return ""
     word, _, number = record.name.partition("_")
     is_batch = word == "batch" and number.isdigit()
-    return record.name if is_batch or record.name in JOINED else ""
+    if is_batch or record.name in JOINED:
+        return record.name
+    return ""
 
 
 @np.errstate(all="ignore")

@@ -121,7 +121,9 @@ def _rows(experiment: Experiment) -> list[Row]:
 def _silent(experiment: Experiment) -> str:
     """The side whose own optimizer alone has settings that cannot be read; '' elsewhere."""
     known = [bool(read_config.told({**a, "parameters": a["mapped"]}, r)) for a, r in zip(experiment.abouts, experiment.rates, strict=True)]
-    return "" if all(known) or not any(known) else ("reference", "candidate")[known.index(False)]
+    if all(known) or not any(known):
+        return ""
+    return ("reference", "candidate")[known.index(False)]
 
 
 def _cells(about: Mapping[str, Any], terms: Terms) -> dict[str, str]:

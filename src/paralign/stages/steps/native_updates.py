@@ -80,7 +80,9 @@ class _Ends:
     def share(self) -> float:
         """The relative distance; 0 of what did not move."""
         far, size = self.far
-        return far / size if size and math.isfinite(far) else 0.0
+        if size and math.isfinite(far):
+            return far / size
+        return 0.0
 
 
 def judge(context: Context, result: StageResult, experiment: Experiment, stage: str) -> None:

@@ -52,7 +52,9 @@ def kept(record: Record | None, framework: str) -> float | None:
 def kept_otherwise(reference: str, candidate: str) -> bool:
     """Whether only one framework keeps the unbiased running variance."""
     first, second = profile_of(reference).unbiased_variance, profile_of(candidate).unbiased_variance
-    return first is not None and second is not None and first != second
+    if first is None:
+        return False
+    return second is not None and first != second
 
 
 def is_unbiased(framework: str) -> bool:

@@ -249,7 +249,9 @@ def locate(context: Context, result: StageResult, experiment: Experiment, reason
 
 def _can_be_watched(experiment: Experiment, step: int) -> bool:
     """Whether an optimizer of the user's own makes a step that is early enough, in float64."""
-    return bool(experiment.abouts[1]["own"]) and step < watched_steps.STEPS and experiment.run == DOUBLE
+    if not bool(experiment.abouts[1]["own"]):
+        return False
+    return step < watched_steps.STEPS and experiment.run == DOUBLE
 
 
 def _is_set_otherwise(experiment: Experiment, blamed: Difference | None, step: int) -> bool:

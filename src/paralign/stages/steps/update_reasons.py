@@ -42,7 +42,10 @@ class Reasons:
     @property
     def blamed(self) -> Difference | None:
         """The first cause that is not inherent."""
-        return next((d for d in self.found if d.terms[0] != "inherent"), None)
+        for d in self.found:
+            if d.terms[0] != "inherent":
+                return d
+        return None
 
 
 def identified(experiment: Experiment, moves: Moves) -> tuple[Known, Known]:
@@ -150,7 +153,9 @@ def _excuse(result: StageResult, pairs: list[Pair], size: float, *, judged: bool
 def _is_made_by_updates(pair: Pair) -> bool:
     """Whether a pair holds what earlier updates have an effect on."""
     place = key_of(pair)
-    return place is not None and not place.is_before_updates and place.kind not in _APART
+    if place is None:
+        return False
+    return not place.is_before_updates and place.kind not in _APART
 
 
 def _unexplained(result: StageResult, reasons: Reasons) -> None:

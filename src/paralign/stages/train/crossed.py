@@ -83,7 +83,9 @@ class Swap:
     @property
     def left(self) -> float:
         """The share of the gap that is left; 1 where it was not tried."""
-        return 1.0 if self.after is None or not self.before > 0 else self.after / self.before
+        if self.after is None or not self.before > 0:
+            return 1.0
+        return self.after / self.before
 
 
 @dataclass

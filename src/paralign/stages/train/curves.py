@@ -71,7 +71,10 @@ class Run:
 
         None where neither was.
         """
-        return next((self.curves[TRAIN, name] for name in RATES if (TRAIN, name) in self.curves), None)
+        for name in RATES:
+            if (TRAIN, name) in self.curves:
+                return self.curves[TRAIN, name]
+        return None
 
     def by_epoch(self, kind: str, figure: str) -> dict[int, float]:
         """A figure epoch by epoch: the mean of its steps, or of its evaluations."""

@@ -79,12 +79,16 @@ class Reading:
         None with one epoch.
         """
         epochs = list(self.rows.values())
-        return float(np.mean([one == other for one, other in pairwise(epochs)])) if len(epochs) > 1 else None
+        if len(epochs) > 1:
+            return float(np.mean([one == other for one, other in pairwise(epochs)]))
+        return None
 
     @property
     def distinct(self) -> float:
         """The share of an epoch's samples that differ from all others of it."""
-        return float(np.mean([len(set(rows)) / max(len(rows), 1) for rows in self.rows.values()])) if self.rows else 1.0
+        if self.rows:
+            return float(np.mean([len(set(rows)) / max(len(rows), 1) for rows in self.rows.values()]))
+        return 1.0
 
 
 def data_evidence(reference: list[Capture], candidate: list[Capture]) -> list[str]:

@@ -175,10 +175,8 @@ def _parting(sides: tuple[list[Run], list[Run]], shared: list[tuple[str, str]], 
 
 def _told(values: list[float]) -> str:
     mean = float(np.mean(values))
-    return (
-        f"{mean:.6g} ± {float(np.std(values, ddof=1)):.2g} ({len(values)} runs)"
-        if len(values) > 1
-        else f"{mean:.6g} (1 run)"
-        if not math.isnan(mean)
-        else "nothing"
-    )
+    if len(values) > 1:
+        return f"{mean:.6g} ± {float(np.std(values, ddof=1)):.2g} ({len(values)} runs)"
+    if not math.isnan(mean):
+        return f"{mean:.6g} (1 run)"
+    return "nothing"

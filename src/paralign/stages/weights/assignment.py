@@ -145,7 +145,11 @@ def _equal(capture: Capture) -> Callable[[str, str], bool]:
 
     def equal(one: str, other: str) -> bool:
         first, second = fetch(one), fetch(other)
-        return first is not None and second is not None and first.dtype == second.dtype and np.array_equal(first.array, second.array)
+        if first is None:
+            return False
+        if second is None:
+            return False
+        return first.dtype == second.dtype and np.array_equal(first.array, second.array)
 
     return equal
 
@@ -275,7 +279,9 @@ class Trials:
             replay = pipeline.replayed(self.context, "eval", uuid4().hex)
         except WorkerFailed:
             return False
-        return replay is not None and not (replay.wrong or replay.findings or any(d.confirmed for d in replay.divergences))
+        if replay is None:
+            return False
+        return not (replay.wrong or replay.findings or any(d.confirmed for d in replay.divergences))
 
     def _value(self, name: str) -> Typed | None:
         return self.moved.get(name) or self._fetch_own(name)

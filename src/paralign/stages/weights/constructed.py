@@ -116,7 +116,9 @@ def _is_untrained(record: Record | None) -> bool:
     if record is None or record.attrs.get("shared"):
         return False
     statistic = record.attrs.get("leaf") in STATISTICS and bool(record.attrs.get("kind"))
-    return not statistic and (record.role == "buffer" or not record.attrs.get("trainable", True))
+    if statistic:
+        return False
+    return record.role == "buffer" or not record.attrs.get("trainable", True)
 
 
 def _pair(plan: Plan, source: Record, captures: tuple[Capture, Capture]) -> Pair | None:
@@ -159,15 +161,21 @@ def _unmasked(value: Typed) -> Typed:
         return value
     wide = widen(value)
     low = wide < MASKED
-    return Typed(np.where(low, wide.dtype.type(MASKED), wide), str(wide.dtype)) if low.any() and not wide[~low].any() else value
+    if low.any() and not wide[~low].any():
+        return Typed(np.where(low, wide.dtype.type(MASKED), wide), str(wide.dtype))
+    return value
 
 
 def _agrees(pair: Pair) -> bool:
     if pair.stats is None or pair.error is None:
-        return pair.reference is not None and pair.candidate is not None and 0 in pair.reference.shape
+        if pair.reference is None:
+            return False
+        return pair.candidate is not None and 0 in pair.reference.shape
     if pair.stats.mismatched == 0:
         return True
-    return pair.reference is not None and is_floating(pair.reference.dtype) and pair.error <= ROUNDED
+    if pair.reference is None:
+        return False
+    return is_floating(pair.reference.dtype) and pair.error <= ROUNDED
 
 
 def _is_unsure(pair: Pair) -> bool:

@@ -116,7 +116,9 @@ def _values(capture: Capture) -> Callable[[str], Typed | None]:
         record = by_name.get(name)
         if record is not None and record.location is None:
             record = by_name.get(record.attrs.get("shared") or "")
-        return capture.value(record) if record is not None and record.location is not None else None
+        if record is not None and record.location is not None:
+            return capture.value(record)
+        return None
 
     return fetch
 

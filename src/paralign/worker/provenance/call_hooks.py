@@ -33,7 +33,9 @@ Argument = Tuple[str, Any, Optional[int]]
 
 def _is_shuffling(owner: Any) -> bool:
     """Whether a function belongs to a module alone, or to what draws numbers."""
-    return owner is None or isinstance(owner, types.ModuleType) or type(owner).__module__.startswith(("random", "numpy.random"))
+    if owner is None:
+        return True
+    return isinstance(owner, types.ModuleType) or type(owner).__module__.startswith(("random", "numpy.random"))
 
 
 class CallHooks(ValueHooks):

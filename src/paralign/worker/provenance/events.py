@@ -126,7 +126,9 @@ class Ledger:
         self._options: Dict[str, Tuple[Any, Optional[int]]] = {}
 
     def _is_off(self) -> bool:
-        return bool(self.exhausted) or self._busy or threading.get_ident() != self._thread
+        if self.exhausted:
+            return True
+        return self._busy or threading.get_ident() != self._thread
 
     def _add(self, site: int, kind: str, inputs: Sequence[Tuple[str, Optional[int]]], value: Any) -> Optional[int]:
         """A new event; None where there is no more room."""
@@ -243,7 +245,9 @@ class Ledger:
             known = entries.get(key)
         except TypeError:
             return None
-        return self._latest(known[1]) if known is not None and known[1] is not None and is_same(known[0], value) else None
+        if known is not None and known[1] is not None and is_same(known[0], value):
+            return self._latest(known[1])
+        return None
 
     def given(self, name: str, value: Any) -> Optional[int]:
         """The event of a value that comes from outside, with those of its entries."""
@@ -263,7 +267,9 @@ def is_same(one: Any, other: Any) -> bool:
     """Whether two references are the same value: one object, or equal numbers or texts."""
     if one is other:
         return True
-    return type(one) is type(other) and isinstance(one, (int, float, str, bool)) and one == other
+    if type(one) is not type(other):
+        return False
+    return isinstance(one, (int, float, str, bool)) and one == other
 
 
 def is_common(value: Any) -> bool:
@@ -273,4 +279,6 @@ def is_common(value: Any) -> bool:
 
 def same(argument: "Optional[Tuple[str, Any, Optional[int]]]", value: Any) -> "Optional[Tuple[str, Any, Optional[int]]]":
     """The argument of a call, if it is the very object."""
-    return argument if argument is not None and argument[1] is value else None
+    if argument is not None and argument[1] is value:
+        return argument
+    return None

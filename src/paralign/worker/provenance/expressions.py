@@ -388,17 +388,23 @@ def loaded(names: List[str]) -> ast.expr:
 def _constant(node: ast.expr) -> Optional[Tuple[Any]]:
     """The value of a literal number or text, or of tuples of such; None for all else."""
     if isinstance(node, ast.Constant):
-        return (node.value,) if node.value is None or isinstance(node.value, (bool, int, float, complex, str)) else None
+        if node.value is None or isinstance(node.value, (bool, int, float, complex, str)):
+            return (node.value,)
+        return None
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         inner = _constant(node.operand)
-        return (-inner[0],) if inner is not None and isinstance(inner[0], (int, float, complex)) else None
+        if inner is not None and isinstance(inner[0], (int, float, complex)):
+            return (-inner[0],)
+        return None
     return None
 
 
 def _operator(node: ast.expr) -> str:
     if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.BoolOp)):
         return type(node.op).__name__
-    return " ".join(type(op).__name__ for op in node.ops) if isinstance(node, ast.Compare) else type(node).__name__
+    if isinstance(node, ast.Compare):
+        return " ".join(type(op).__name__ for op in node.ops)
+    return type(node).__name__
 
 
 def _dotted(node: ast.expr) -> str:

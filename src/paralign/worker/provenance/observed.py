@@ -35,7 +35,9 @@ class Recorder(CallHooks):
     def made_by(self, value: Any) -> Optional[int]:
         """The event of the call that constructed an object."""
         known = self._made.get(id(value))
-        return known[1] if known is not None and known[0] is value else None
+        if known is not None and known[0] is value:
+            return known[1]
+        return None
 
     def latest_of(self, value: Any) -> Optional[int]:
         """The last event whose value had the same elements in the same order; None without one."""

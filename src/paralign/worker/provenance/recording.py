@@ -83,7 +83,9 @@ def _value(session: Session, value: Any, *, pictures: bool) -> "Optional[Typed]"
         except UnsupportedTensor:
             return None
     found = array_of(value)
-    return picture_of(value) if found is None and pictures else found
+    if found is None and pictures:
+        return picture_of(value)
+    return found
 
 
 def _construction(run: Run) -> Any:

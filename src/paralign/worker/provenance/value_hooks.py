@@ -61,7 +61,9 @@ class ValueHooks(Ledger):
     def _is_chosen(self, number: int) -> bool:
         """Whether a condition left a value where it is."""
         event = self.events[number]
-        return event.kind == LEFT or any(role == "test" for role, _ in event.inputs)
+        if event.kind == LEFT:
+            return True
+        return any(role == "test" for role, _ in event.inputs)
 
     def _part_of(self, site: int, container: Optional[int], number: Optional[int]) -> Optional[int]:
         """The event of a part of a container.
@@ -126,7 +128,9 @@ class ValueHooks(Ledger):
         """The entries of a list that stand before the first ``*``, and those after the last."""
         starred = [place for place, (role, _) in enumerate(parts) if role == "*"]
         if not starred:
-            return {n: (item, parts[n][1]) for n, item in enumerate(value)} if len(parts) == len(value) else {}
+            if len(parts) == len(value):
+                return {n: (item, parts[n][1]) for n, item in enumerate(value)}
+            return {}
         if any(isinstance(item, types.FunctionType) for item in value):
             return {}  # a lambda is no expression that is followed: places would be those of others
         after = len(parts) - 1 - starred[-1]
@@ -170,7 +174,9 @@ class ValueHooks(Ledger):
     def _stays(self, number: Optional[int], value: Any, *, are_all_known: bool) -> bool:
         """Whether what was written before a ``**`` may be what the dict holds."""
         mark = self.events[number].mark if number is not None else ["k"]
-        return bool(mark[1] == value) if mark[0] == "s" and is_common(value) else are_all_known
+        if mark[0] == "s" and is_common(value):
+            return bool(mark[1] == value)
+        return are_all_known
 
     def _merge(self, entries: Dict[Any, Tuple[Any, Optional[int]]], value: Dict[Any, Any]) -> None:
         """Entries that came from other dicts: of the latest that holds the very object."""
@@ -376,7 +382,9 @@ class ValueHooks(Ledger):
         Itself, or what ``zip``, ``enumerate`` and the views of a dict were made of.
         """
         known = self._bound.get(id(iterable))
-        return [iterable] if known is None else [held for _, held, _ in known]
+        if known is None:
+            return [iterable]
+        return [held for _, held, _ in known]
 
     def _round(
         self, frame: Frame, site: int, target: Tuple[Any, ...], value: Any, number: int, sources: List[Any], children: List[Any]
@@ -407,7 +415,9 @@ class ValueHooks(Ledger):
             known = entries.get(number)
             if known is None or known[0] is not item:
                 known = next((pair for pair in entries.values() if pair[0] is item and not isinstance(item, (int, bool))), None)
-        return self._latest(known[1]) if known is not None and known[1] is not None else None
+        if known is not None and known[1] is not None:
+            return self._latest(known[1])
+        return None
 
     def element(self, frame: Frame, site: int, made: int, value: Any) -> Any:
         """An entry of a comprehension."""
