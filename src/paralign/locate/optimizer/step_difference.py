@@ -57,10 +57,14 @@ def settled(judgement: Judgement) -> Judgement:
     todo = [second for _, second in judgement.misplaced()]
     while todo:
         value = todo.pop()
-        if value.maker is not None and value.maker.kind != "fill":
-            judgement.wrong.add(value)
-            todo += [v for v in value.maker.inputs if v.size > 1 and judgement.is_right(v) and _is_hollow(v)]
-            todo += [v for v in value.maker.inputs if not _computes(value.maker) and judgement.is_right(v)]
+        maker = value.maker
+        if maker is None or maker.kind == "fill":
+            continue
+        judgement.wrong.add(value)
+        right = [v for v in maker.inputs if judgement.is_right(v)]
+        todo += [v for v in right if v.size > 1 and _is_hollow(v)]
+        if not _computes(maker):
+            todo += right
     return judgement
 
 
@@ -76,8 +80,9 @@ def unwritten(judgement: Judgement) -> Guilt | None:
     for first, second in judgement.wrong_outputs():
         if second.maker is not None or first.maker is None:
             continue
-        own = [v for v in judgement.backwards.equals(first) if v.maker is not None]
-        own = own or [each for _, found in _begins(judgement, _way(judgement, first)) for each in found]
+        own = _made(judgement.backwards.equals(first))
+        if not own:
+            own = [each for _, found in _begins(judgement, _way(judgement, first)) for each in found]
         last = max(own, key=lambda v: v.order, default=None)
         if last is not None and last.maker is not None:
             trial = Trial(last.maker, last, first, Reason.OUTPUT, first.maker, [last.maker])
@@ -101,7 +106,11 @@ def line_of(guilt: Guilt) -> str | None:
     ours = [o for o in way if _computes(o)] or way[-1:]
     if not theirs or not ours:
         return None
-    return _unkept(judgement, theirs, ours) or _unused(judgement, theirs, ours) or _parting(judgement, trial, theirs, ours)
+    for rule in (_unkept, _unused):
+        line = rule(judgement, theirs, ours)
+        if line:
+            return line
+    return _parting(judgement, trial, theirs, ours)
 
 
 def _parting(judgement: Judgement, trial: Trial, theirs: list[Operation], ours: list[Operation]) -> str | None:
@@ -115,8 +124,16 @@ def _parting(judgement: Judgement, trial: Trial, theirs: list[Operation], ours: 
         missing = _without_counterpart(theirs, _from_shared(judgement, theirs, ours)) or missing
         return _before(judgement, missing[0], theirs, ours)
     plain = [[o for o in way if word(o) != SCALE] for way in (ours, theirs)]
-    turned = next((mine.source for mine, other in zip(*plain, strict=True) if word(mine) != word(other)), None)
-    return turned or _scaled(judgement, trial, *plain) or _scales(judgement, theirs, ours) or _only(ours)
+    turned = _first_other_word(*plain) or _scaled(judgement, trial, *plain)
+    return turned or _scales(judgement, theirs, ours) or _only(ours)
+
+
+def _first_other_word(ours: Sequence[Operation], theirs: Sequence[Operation]) -> str | None:
+    """The line of the first operation whose counterpart on the other way does something else."""
+    for mine, other in zip(ours, theirs, strict=True):
+        if word(mine) != word(other):
+            return mine.source
+    return None
 
 
 def _only(ours: Sequence[Operation]) -> str | None:
@@ -129,8 +146,23 @@ def _only(ours: Sequence[Operation]) -> str | None:
 
 def _begins(judgement: Judgement, theirs: Sequence[Operation]) -> list[tuple[Value, list[Value]]]:
     """What the reference's way begins with, and the candidate's values that are the same."""
-    found = dict.fromkeys(v for o in theirs for v in o.inputs if is_telling(v) and v.maker is not None and not judgement.lacking(v))
-    return [(v, own) for v in found if (own := [each for each in judgement.backwards.equals(v) if each.maker is not None])]
+    found = dict.fromkeys(v for o in theirs for v in o.inputs if v.maker is not None and _is_shared(judgement, v))
+    begins = []
+    for value in found:
+        own = _made(judgement.backwards.equals(value))
+        if own:
+            begins.append((value, own))
+    return begins
+
+
+def _is_shared(judgement: Judgement, value: Value) -> bool:
+    """Whether a value of the reference's tells something, and the candidate has it too."""
+    return is_telling(value) and not judgement.lacking(value)
+
+
+def _made(values: Iterable[Value]) -> list[Value]:
+    """The values that an operation has made."""
+    return [value for value in values if value.maker is not None]
 
 
 def _unkept(judgement: Judgement, theirs: Sequence[Operation], ours: Sequence[Operation]) -> str | None:
@@ -140,16 +172,28 @@ def _unkept(judgement: Judgement, theirs: Sequence[Operation], ours: Sequence[Op
     """
     step = ours[0].outputs[0].record.step
     for _, own in _begins(judgement, theirs):
-        if all(v.record.step < step and not set(v.users) & set(ours) for v in own):
-            makers = [v.maker.source for v in own if v.maker is not None and v.maker.source is not None]
-            fills = [v.maker.source for v in ours[0].inputs if v.maker is not None and v.maker.kind == "fill"]
-            return unkept_line(ours[0].source, makers, next(iter(fills), None)) or _last_forgotten(judgement, step)
+        if not all(v.record.step < step and set(ours).isdisjoint(v.users) for v in own):
+            continue
+        makers = [v.maker for v in own if v.maker is not None]
+        sources = [maker.source for maker in makers if maker.source is not None]
+        return unkept_line(ours[0].source, sources, _fill_line(ours[0])) or _last_forgotten(judgement, step)
+    return None
+
+
+def _fill_line(operation: Operation) -> str | None:
+    """The line of the first constant that an operation takes."""
+    for value in operation.inputs:
+        if value.maker is not None and value.maker.kind == "fill":
+            return value.maker.source
     return None
 
 
 def _is_forgotten(own: Sequence[Value], step: int) -> bool:
     """Whether a value was made before a step, which does not take it."""
-    return all(v.record.step < step and all(u.outputs[0].record.step != step for u in v.users) for v in own)
+    if any(value.record.step >= step for value in own):
+        return False
+    takers = {user.outputs[0].record.step for value in own for user in value.users}
+    return step not in takers
 
 
 def _last_forgotten(judgement: Judgement, step: int) -> str | None:
@@ -157,8 +201,11 @@ def _last_forgotten(judgement: Judgement, step: int) -> str | None:
     lines: set[SourceLine] = set()
     for value in _kept_for(judgement.reference.operations, step):
         own = judgement.backwards.equals(value)
-        if own and _is_forgotten(own, step):
-            lines |= {place for v in own if v.maker is not None and (place := SourceLine.of(v.maker.source)) is not None}
+        if not _is_forgotten(own, step):
+            continue
+        makers = [v.maker for v in own if v.maker is not None]
+        places = [SourceLine.of(maker.source) for maker in makers]
+        lines |= {place for place in places if place is not None}
     last = max(lines, key=lambda place: place.line, default=None)
     return None if last is None else str(last)
 
@@ -178,8 +225,10 @@ def _unused(judgement: Judgement, theirs: Sequence[Operation], ours: Sequence[Op
     step = ours[0].outputs[0].record.step
     for _, own in _begins(judgement, theirs):
         last = own[-1].maker
+        if last is None or last.source is None or own[-1].record.step != step:
+            continue
         used = any(not set(user.outputs) <= set(own) for v in own for user in v.users)
-        if last is not None and last.source is not None and own[-1].record.step == step and not used and _computes(last):
+        if not used and _computes(last):
             return _next_use(judgement, last.source, ours)
     return None
 
@@ -211,10 +260,7 @@ def _scales(judgement: Judgement, theirs: Sequence[Operation], ours: Sequence[Op
         return extra[0].source
     if missing:
         return _before(judgement, missing[0], theirs, ours)
-    for mine, other in zip(ours, theirs, strict=True):
-        if word(mine) != word(other):
-            return mine.source
-    return None
+    return _first_other_word(ours, theirs)
 
 
 def _scaled(judgement: Judgement, trial: Trial, ours: Sequence[Operation], theirs: Sequence[Operation]) -> str | None:
@@ -223,35 +269,48 @@ def _scaled(judgement: Judgement, trial: Trial, ours: Sequence[Operation], their
     Programs spread factors over their steps as they like; what enters such a step, and what comes out in the end, must be equal.
     """
     for mine, other in zip(ours, theirs, strict=True):
-        for value in mine.inputs if word(mine) not in HOMOGENEOUS else ():
-            due = next((v for v in other.inputs if value in judgement.wrong and _is_multiple(value, v)), None)
-            if due is not None:
-                return _factor(judgement, value, due, mine)
-    return _factor(judgement, trial.value, trial.due, None) if _is_multiple(trial.value, trial.due) else None
+        if word(mine) in HOMOGENEOUS:
+            continue
+        for value in mine.inputs:
+            if value not in judgement.wrong:
+                continue
+            for due in other.inputs:
+                if _is_multiple(value, due):
+                    return _factor(judgement, value, due, mine)
+    if not _is_multiple(trial.value, trial.due):
+        return None
+    return _factor(judgement, trial.value, trial.due, None)
 
 
 def _is_multiple(value: Value, due: Value) -> bool:
     """Whether a value is another multiple of a direction than is due."""
-    if value.digest is None or due.digest is None or value.size != due.size or not (is_telling(value) and is_telling(due)):
+    if value.digest is None or due.digest is None or value.size != due.size:
         return False
-    return _alike(_shape_of(value.digest), _shape_of(due.digest)) and digests.distance(value.digest, due.digest) > SAME
+    if not (is_telling(value) and is_telling(due)):
+        return False
+    if not _alike(_shape_of(value.digest), _shape_of(due.digest)):
+        return False
+    return digests.distance(value.digest, due.digest) > SAME
 
 
 def _factor(judgement: Judgement, value: Value, due: Value, user: Operation | None) -> str | None:
     """The line of the number that makes another multiple, or where one is missing."""
-    own, others = (
-        _steps_to(value, judgement.wrong),
-        _steps_to(due, {v for v in judgement.reference.values.values() if judgement.lacking(v)}),
-    )
-    for operation in [*own, *([user] if user is not None else [])]:
+    lacking = {v for v in judgement.reference.values.values() if judgement.lacking(v)}
+    own, others = _steps_to(value, judgement.wrong), _steps_to(due, lacking)
+    on_the_way = list(own)
+    if user is not None:
+        on_the_way.append(user)
+    for operation in on_the_way:
         handed = alias_line(operation.source)
         if handed is not None:
             return handed
     scales = [o for o in own if word(o) == SCALE]
     strange = [o for o in scales if not _has_number(o, others)]
     found = next(iter(strange or scales or own), user)
-    if found is None or found not in strange:
-        return found.source if found is not None else None
+    if found is None:
+        return None
+    if found not in strange:
+        return found.source
     return number_line(found.source, {o.source or "" for o in judgement.candidate.operations}) or found.source
 
 
@@ -262,7 +321,9 @@ def _steps_to(value: Value, followed: Container[Value]) -> list[Operation]:
     while todo and len(found) < MOST:
         item = todo.pop()
         maker = item.maker
-        if maker is not None and item in followed and maker not in found and (word(maker) in HOMOGENEOUS or not _computes(maker)):
+        if maker is None or item not in followed or maker in found:
+            continue
+        if word(maker) in HOMOGENEOUS or not _computes(maker):
             found.append(maker)
             todo += maker.inputs
     return sorted((o for o in found if _computes(o)), key=lambda o: o.order)
@@ -296,7 +357,7 @@ def _from_shared(judgement: Judgement, theirs: Sequence[Operation], ours: list[O
 
     What comes between may happen to be right.
     """
-    begins = {v for o in theirs for v in o.inputs if is_telling(v) and not judgement.lacking(v)}
+    begins = {v for o in theirs for v in o.inputs if _is_shared(judgement, v)}
     shared = {id(v) for begin in begins for v in judgement.backwards.equals(begin)}
     found = list(ours)
     for value in {v for o in ours for v in o.inputs if judgement.is_right(v)}:
@@ -339,7 +400,12 @@ def _without_counterpart(these: Sequence[Operation], those: Sequence[Operation],
 def _has_number(operation: Operation, others: Iterable[Operation]) -> bool:
     """Whether an operation of the other way has the same number."""
     own = operation.numbers
-    return any(abs(a - b) <= SAME * max(abs(a), abs(b)) for o in others if word(o) == word(operation) for a in own for b in o.numbers)
+    for other in others:
+        if word(other) != word(operation):
+            continue
+        if any(abs(a - b) <= SAME * max(abs(a), abs(b)) for a in own for b in other.numbers):
+            return True
+    return False
 
 
 def _shape_of(digest: str) -> tuple[float, ...]:
@@ -379,7 +445,7 @@ def _before(judgement: Judgement, missing: Operation, theirs: Sequence[Operation
     handed = alias_line(consumer.source)
     if handed is not None:
         return handed
-    before = [v for v in missing.inputs if v.maker is not None and is_telling(v) and not judgement.lacking(v)]
+    before = [v for v in _made(missing.inputs) if _is_shared(judgement, v)]
     sources_before = {v.maker.source for v in before if v.maker is not None}
     sources_behind = {o.source for o in follows}
     if missing.source not in sources_before or missing.source in sources_behind:
@@ -387,8 +453,10 @@ def _before(judgement: Judgement, missing: Operation, theirs: Sequence[Operation
     line = consumer.source
     for begin in before:
         for value in judgement.backwards.equals(begin):
-            maker = value.maker if value.order < consumer.order else None
-            if maker is not None and maker.stack and _leads(value, consumer):
+            maker = value.maker
+            if maker is None or value.order >= consumer.order:
+                continue
+            if maker.stack and _leads(value, consumer):
                 line = maker.source
     return line
 
