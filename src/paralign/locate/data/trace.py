@@ -106,10 +106,13 @@ def locate(reference: Way, candidate: Way, leaf: str) -> Guilty | None:
     """
     _pair(reference, candidate)
     final = candidate.leaves.get(leaf)
-    if final is None or leaf not in reference.leaves or final[1] is None or final[1] >= len(candidate.steps):
+    target = reference.leaves.get(leaf)
+    if final is None or target is None:
         return None
-    target = reference.leaves[leaf]
-    last = candidate.steps[final[1]]
+    made = final[1]
+    if made is None or made >= len(candidate.steps):
+        return None
+    last = candidate.steps[made]
     if last.value.size >= LEAST and not pointwise(target[0], last.value):
         _loosen(reference, candidate)
     if last.twin is not None and last.telling:
@@ -127,13 +130,17 @@ def locate_last(reference: Way, candidate: Way) -> Guilty | None:
     """
     _pair(reference, candidate)
     strange = [step for step in candidate.steps if step.twin is None and step.record.attrs.get("kind") != "constant"]
-    wrong = [step for step in strange if step.telling] or [step for step in strange if step.value.ndim][
-        :1
-    ]  # few numbers: the first that the reference has not
-    ends = [[step for step in way.steps if step.telling] for way in (reference, candidate)]
-    if not wrong:
-        return _left_out(reference, ends[1][-1], (ends[0][-1].value, ends[0][-1].number)) if all(ends) else None
-    return _walk(reference, candidate, wrong[-1], (ends[0][-1].value if ends[0] else wrong[-1].value, None))
+    wrong = [step for step in strange if step.telling]
+    if not wrong:  # few numbers: the first that the reference has not
+        wrong = [step for step in strange if step.value.ndim][:1]
+    known = [step for step in reference.steps if step.telling]
+    if wrong:
+        target = known[-1] if known else wrong[-1]
+        return _walk(reference, candidate, wrong[-1], (target.value, None))
+    own = [step for step in candidate.steps if step.telling]
+    if not known or not own:
+        return None
+    return _left_out(reference, own[-1], (known[-1].value, known[-1].number))
 
 
 def holds(found: Guilty, other: Guilty | None) -> bool:
@@ -156,9 +163,11 @@ def _pair(reference: Way, candidate: Way) -> None:
     """
     known = _Lengths(reference.steps)
     for step in candidate.steps:
-        least = max((t for t in (candidate.steps[i].twin for i in step.inputs) if t is not None), default=-1)
+        twins = [candidate.steps[number].twin for number in step.inputs]
+        least = max((twin for twin in twins if twin is not None), default=-1)
         fits = [s.number for s in known.near(step.value) if same(s.value, step.value)]
-        step.twin = next((n for n in fits if n >= least), fits[0] if fits else None)
+        behind_inputs = [number for number in fits if number >= least]
+        step.twin = next(iter(behind_inputs or fits), None)
 
 
 class _Lengths:
@@ -197,8 +206,12 @@ def _loosen(reference: Way, candidate: Way) -> None:
     One side may scale before it crops, the other after.
     """
     for step in candidate.steps:
-        if step.twin is None and step.telling:
-            step.twin = next((s.number for s in reference.steps if s.telling and pointwise(s.value, step.value)), None)
+        if step.twin is not None or not step.telling:
+            continue
+        for other in reference.steps:
+            if other.telling and pointwise(other.value, step.value):
+                step.twin = other.number
+                break
 
 
 def _walk(reference: Way, candidate: Way, last: Step, target: tuple[Array, int | None]) -> Guilty:
@@ -238,10 +251,14 @@ def _misnumbered(reference: Way, candidate: Way, step: Step) -> Step | None:
 
     The reference has a variable of that name.
     """
-    for number in step.inputs if step.value.size >= LEAST else ():
+    if step.value.size < LEAST:
+        return None
+    for number in step.inputs:
         held = candidate.steps[number]
+        if held.value.size >= LEAST:
+            continue
         namesakes = [s for s in reference.steps if s.record.op == held.record.op and s.value.shape == held.value.shape]
-        if held.value.size < LEAST and namesakes and all(not same(s.value, held.value) for s in namesakes):
+        if namesakes and not any(same(s.value, held.value) for s in namesakes):
             return held
     return None
 
@@ -262,8 +279,14 @@ def _is_wrong(reference: Way, given: Step, step: Step) -> bool:
     if step.value.size < LEAST or (given.value.size >= LEAST and given.value.ndim > 1):
         return True
     ordered = np.sort(given.value.reshape(-1))
-    few = (np.sort(s.value.reshape(-1)) for s in reference.steps if s.value.size == ordered.size)
-    return ordered.size > 1 and any(apart(other, ordered) <= EQUAL for other in few)
+    if ordered.size <= 1:
+        return False
+    for other in reference.steps:
+        if other.value.size != ordered.size:
+            continue
+        if apart(np.sort(other.value.reshape(-1)), ordered) <= EQUAL:
+            return True
+    return False
 
 
 def _counterpart(

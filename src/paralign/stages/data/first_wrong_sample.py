@@ -168,13 +168,18 @@ _NONE = _Nothing()
 def _located(captures: tuple[Capture, Capture], first: Pair | None, of: str, wrong: list[Pair]) -> Guilty | None:
     """The guilty step on the way of the leaf that differs first."""
     ways = [Way.read(c, "seed-0") for c in captures]
+    names: list[str] = []
     if first is not None:
         index = _index(first)
-        names = [_named(place) for p in wrong if (place := sample_of(p)) is not None and place.step == index]
-    else:
-        names = list(ways[1].leaves) if of == "loader" else []
+        places = [sample_of(p) for p in wrong]
+        names = [_named(place) for place in places if place is not None and place.step == index]
+    elif of == "loader":
+        names = list(ways[1].leaves)
     for name in names:
-        if all(name in way.leaves for way in ways) and apart(*(way.leaves[name][0] for way in ways)) > ROUNDED:
+        one, other = (way.leaves.get(name) for way in ways)
+        if one is None or other is None:
+            continue
+        if apart(one[0], other[0]) > ROUNDED:
             found = locate(ways[0], ways[1], name)
             if found is not None:
                 return found
@@ -221,7 +226,12 @@ def _drawn_ends(guilty: Guilty, captures: tuple[Capture, Capture]) -> list[tuple
     """
     drawn = [_drawn(c) for c in captures]
     ends = list(zip(("reference", "candidate"), (guilty.reference, guilty.candidate), drawn, strict=True))
-    found = [(side, step) for side, step, own in ends if step is not None and any(s.record.source == step.record.source for s in own)]
+    found = []
+    for side, step, own in ends:
+        if step is None:
+            continue
+        if any(s.record.source == step.record.source for s in own):
+            found.append((side, step))
     if found:
         return found
     made = [_made_from(capture, step, own) for (_, step, own), capture in zip(ends, captures, strict=True)]
@@ -260,9 +270,12 @@ def _drawn(capture: Capture) -> list[Step]:
     """The steps that give other values under another seed; none where there is one seed."""
     if not capture.select(run="seed-1"):
         return []
-    ways = [Way.read(capture, f"seed-{n}") for n in range(SEEDS)]
-    found = {s.record.source: s for way in ways[1:] for s in (*random_steps(ways[0], way), *random_steps(way, ways[0]))}
-    return list(found.values())
+    first, *others = [Way.read(capture, f"seed-{n}") for n in range(SEEDS)]
+    of_line = {}
+    for other in others:
+        drawn = (*random_steps(first, other), *random_steps(other, first))
+        of_line.update({step.record.source: step for step in drawn})
+    return list(of_line.values())
 
 
 def _chance(random: list[tuple[str, Step]]) -> Finding:
@@ -276,7 +289,8 @@ def _random(result: StageResult, captures: tuple[Capture, Capture]) -> list[Find
 
     The first of each side is pointed at.
     """
-    found = [(side, steps[0]) for side, c in zip(("reference", "candidate"), captures, strict=True) if (steps := _drawn(c))]
+    drawn = zip(("reference", "candidate"), map(_drawn, captures), strict=True)
+    found = [(side, steps[0]) for side, steps in drawn if steps]
     for side, step in found:
         if result.divergence is not None:
             setattr(result.divergence, side, _end(step, result.divergence.pair))
@@ -315,7 +329,7 @@ def _lengths(divergence: Divergence, captures: tuple[Capture, Capture]) -> bool:
     for capture in captures:
         length = Trace.answer(capture).length
         lists = [s for s in Way.read(capture, "seed-0").steps if s.value.ndim >= 1 and len(s.value) == length]
-        ends.append(_end(lists[0], divergence.pair) if lists else None)
+        ends.append(_end(next(iter(lists), None), divergence.pair))
     if ends[1] is None:
         return False
     divergence.reference, divergence.candidate = ends[0] or divergence.reference, ends[1]
@@ -465,8 +479,10 @@ def _is_order_of_all(reference: Capture, candidate: Capture) -> bool:
     batches: dict[str, list[tuple[Any, Any]]] = {}
     for record in reference.records:
         key = key_of_record(record)
-        others = candidate.select(name=record.name, leaf=record.leaf) if key is not None and key.kind is Kind.BATCH else []
-        if not others or others[0].location is None or record.location is None:
+        if key is None or key.kind is not Kind.BATCH or record.location is None:
+            continue
+        others = candidate.select(name=record.name, leaf=record.leaf)
+        if not others or others[0].location is None:
             continue
         one, other = (np.asarray(c.array(r), np.float64) for c, r in ((reference, record), (candidate, others[0])))
         if one.ndim and one.shape == other.shape:
