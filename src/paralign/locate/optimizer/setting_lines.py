@@ -108,10 +108,15 @@ def group_line(source: str | None, term: str, group: int) -> str | None:
     given = [k.value for call in calls for k in call.keywords if k.arg in WRITTEN["moves"]] + [a for call in calls for a in call.args[:1]]
     for value in given:
         groups = code.value_of(value)
-        one = groups.elts[group] if isinstance(groups, (ast.List, ast.Tuple)) and group < len(groups.elts) else None
+        one = None
+        if isinstance(groups, (ast.List, ast.Tuple)) and group < len(groups.elts):
+            one = groups.elts[group]
         if isinstance(one, ast.Dict):
             pairs = zip(one.keys, one.values, strict=True)
-            return next((code.filled(v) for k, v in pairs if isinstance(k, ast.Constant) and k.value == "params"), None)
+            for key, parameters in pairs:
+                if isinstance(key, ast.Constant) and key.value == "params":
+                    return code.filled(parameters)
+            return None
         if term == "moves" and isinstance(value, ast.Name):
             return code.filled(value)
     return None
@@ -176,7 +181,8 @@ def kept_line(
             continue
         terms = [t for t in _NUMBERS if reference is not None and setting(t, {name: value}, reference.family) is not None]
         due = [getattr(reference, t) for t in terms]
-        due += [theirs[name]] if isinstance(theirs.get(name), float) and not due else []
+        if not due and isinstance(theirs.get(name), float):
+            due.append(theirs[name])
         if blamed is not None and blamed.reference[1:] == blamed.candidate[1:] and _equal(value, blamed.candidate[0]):
             due.append(blamed.reference[0])
         if due and not any(_equal(value, each) for each in due):

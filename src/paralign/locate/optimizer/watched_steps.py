@@ -157,9 +157,12 @@ def located(context: Context, given: tuple[Capture, Capture], order: Stepping, n
     found, notes = _hunted(watched, list(names))
     lines = [(guilt, step_difference.line_of(guilt)) for guilt in sorted(found, key=lambda guilt: not guilt.confirmed)]
     divergences = merged([_told(guilt, line) for guilt, line in lines if guilt.confirmed or line is not None])
-    if not divergences and (guilt := step_difference.unwritten(watched.focus(list(names)))) is not None:
-        divergences = [_told(guilt, guilt.trial.suspect.source)]
-    return divergences, notes
+    if divergences:
+        return divergences, notes
+    guilt = step_difference.unwritten(watched.focus(list(names)))
+    if guilt is None:
+        return [], notes
+    return [_told(guilt, guilt.trial.suspect.source)], notes
 
 
 def _hunted(watched: Stepped, names: list[str]) -> tuple[list[Guilt], list[str]]:
