@@ -128,12 +128,42 @@ def test_lazy_layers_are_made_at_the_first_call(tmp_path):
     assert given[0].stdout == given[1].stdout
 
 
-@pytest.mark.parametrize("before", ["list(net.parameters())", "torch.optim.SGD(net.parameters(), lr=0.1)", "net.state_dict()"])
-def test_parameters_of_a_lazy_layer_raise_before_the_first_call(tmp_path, before):
+@pytest.mark.parametrize("before", ["net.state_dict()", "net.load_state_dict({})"])
+def test_the_state_of_a_lazy_layer_raises_before_the_first_call(tmp_path, before):
     pytest.importorskip("paddle")
     assert not convert(tmp_path, LAZY.replace("{before}", before)).left
     done = run(tmp_path, "import port")
-    assert "no parameters before its first call" in done.stderr
+    assert "no state before its first call" in done.stderr
+
+
+TRAINED_LAZY = """import torch
+from torch import nn
+
+net = nn.Sequential(nn.LazyLinear(4), nn.LazyBatchNorm1d(), nn.Tanh(), nn.Linear(4, 1))
+sent = nn.LazyConv1d(4, 2, groups=2)
+optimizer = torch.optim.{optimizer}([*net.parameters(), *sent.parameters()], lr=0.1)
+x = torch.arange(6.0).reshape(3, 2) / 5
+net(x), sent(torch.ones(1, 2, 5))
+for each in [*net.parameters(), *sent.parameters()]:
+    nn.init.constant_(each, 0.3)
+for _ in range(3):
+    optimizer.zero_grad()
+    (net(x) - 1).pow(2).sum().backward()
+    sent(torch.arange(10.0).reshape(1, 2, 5)).sum().backward()
+    optimizer.step()
+print([[round(one, 4) for one in sent(torch.ones(1, 2, 5)).flatten().tolist()], round(net[-1].bias.item(), 4), round(net[0].bias.shape[0])])
+"""
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "Adam", "AdamW"])
+def test_an_optimizer_made_before_a_lazy_layers_first_call_trains_it(tmp_path, optimizer):
+    pytest.importorskip("paddle")
+    pytest.importorskip("torch")
+    assert not convert(tmp_path, TRAINED_LAZY.replace("{optimizer}", optimizer)).left
+    given = [
+        subprocess.run([sys.executable, tmp_path / name], capture_output=True, text=True, check=True) for name in ("source.py", "port.py")
+    ]
+    assert given[0].stdout == given[1].stdout
 
 
 REFUSED = {

@@ -387,6 +387,8 @@ class Converter(Deriver):
         else:
             self.edited(node, use, made)
         self._iterated(node, use)
+        if use.name == "torch.Tensor.copy_" and self._is_any_parameter(node):
+            made.conditions.append(_ANY_PARAMETER)
         if use.name.endswith(".state_dict"):
             made.conditions.append("Other names in Paddle: _mean and _variance for running statistics, no num_batches_tracked.")
         if told and not self._takes_statistics():
@@ -396,6 +398,19 @@ class Converter(Deriver):
         guess = ["the object is taken for a tensor by the rules of its base class"] if use.certainty is Certainty.GUESSED else []
         refused = [f"raises where {made.refuses}"] if made.refuses else []
         self.note(node, use.name, fate, " ".join([*dict.fromkeys(made.conditions), *refused, *guess]), made.entries)
+
+    def _is_any_parameter(self, node: ast.Call) -> bool:
+        """Whether elements are written into one of ``model.parameters()`` that are no other parameter's."""
+        names = {
+            inner.id
+            for loop in self._parents
+            if isinstance(loop, ast.For | ast.AsyncFor)
+            and any(getattr(each, "attr", "") in ("parameters", "named_parameters") for each in ast.walk(loop.iter))
+            for inner in ast.walk(loop.target)
+            if isinstance(inner, ast.Name)
+        }
+        into, *rest = [node.func, *node.args, *[each.value for each in node.keywords]]
+        return _root(into) in names and not all(_root(each) in names for each in rest)
 
     def _leave_out(self, node: ast.Call, use: Use, made: Plan) -> None:
         """Remove arguments that a call was planned without; write what stands for them."""
@@ -540,6 +555,16 @@ _PARAMETERS = {"torch.nn.Module.parameters": "_parameters({self})", "torch.nn.Mo
 #: methods that give an iterator in PyTorch and may give a list in Paddle
 _LISTS = frozenset({f"torch.nn.Module.{name}" for name in ("parameters", "modules", "children", "buffers")})
 
+
+def _root(node: ast.expr) -> str:
+    """The name that an attribute, a part or a method's result belongs to; '' where it is none."""
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+#: what is said of elements that are written into any parameter of a model
+_ANY_PARAMETER = "Linear's weight is [in, out] in Paddle: another model where the parameter is one and its elements differ."
 
 #: what is said of a tensor that becomes text
 _TEXT = "another text in Paddle where it is no single number"

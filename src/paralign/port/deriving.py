@@ -69,7 +69,10 @@ class Deriver(Unknowns):
     def derived(self, node: ast.Call, use: Use) -> bool:
         """Write a call by another one's rule; False where none is known."""
         given = [*node.args, *[each.value for each in node.keywords]]
-        if any(isinstance(each, ast.Starred | ast.GeneratorExp) for each in given) or any(each.arg is None for each in node.keywords):
+        if any(isinstance(each, ast.GeneratorExp) for each in given):
+            return False
+        is_open = any(isinstance(each, ast.Starred) for each in given) or any(each.arg is None for each in node.keywords)
+        if is_open and not (use.form is Form.METHOD and use.name.startswith("torch.Tensor.")):
             return False
         if use.name.startswith(_EACH) and use.form is Form.CALL:
             return self._for_each(node, use)
@@ -95,7 +98,7 @@ class Deriver(Unknowns):
         adapter = self.adapter(name)
         if adapter is None or adapter[1].is_class:
             return None
-        if adapter[1].fits(positional, {each.arg or "" for each in keywords}):
+        if adapter[1].fits(positional, {each.arg for each in keywords if each.arg is not None}):
             return adapter
         return None
 
@@ -138,7 +141,8 @@ class Deriver(Unknowns):
         name = base_of(use.name) if inplace else conversions().aliases.get(function_of(use.name) or "", function_of(use.name))
         if not name or not takes_itself(name) or (inplace and not self._is_whole(func.value)):
             return False
-        adapter = self._fitting(name, 1 + len(node.args), node.keywords)
+        shown = [each for each in node.args if not isinstance(each, ast.Starred)]
+        adapter = self._fitting(name, 1 + len(shown), node.keywords)
         if adapter is None or (inplace and self.hidden("_in_place(")):
             return False
         text = self.text

@@ -97,7 +97,8 @@ def plan(use: Use, paddle: Table) -> Plan:
 
 
 #: second names that PyTorch takes for parameters, as numpy calls them
-_SECOND = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "A": "input", "x1": "input", "x2": "other"}
+_SECOND = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "A": "input", "x1": "input", "x2": "other",
+           "element": "elements", "test_element": "test_elements"}  # fmt: skip
 
 #: what the first parameter is called in the stored signatures, whose functions take it by the name ``input`` too
 _FIRST = frozenset({"A", "a", "x", "self", "tensor", "vec", "y"})
