@@ -400,7 +400,7 @@ class Converter(Deriver):
         self.note(node, use.name, fate, " ".join([*dict.fromkeys(made.conditions), *refused, *guess]), made.entries)
 
     def _is_any_parameter(self, node: ast.Call) -> bool:
-        """Whether elements are written into one of ``model.parameters()`` that are no other parameter's."""
+        """Whether one of ``model.parameters()`` gets elements of no other parameter."""
         names = {
             inner.id
             for loop in self._parents
