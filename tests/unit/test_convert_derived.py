@@ -77,6 +77,7 @@ PROGRAMS = {
         "found = torch.nn.Linear(2, 1).load_state_dict({'bias': torch.zeros(1)}, strict=False)\nprint(found.missing_keys, found.unexpected_keys)"
     ),
     "running statistics": "m = torch.nn.BatchNorm1d(2)\nprint(m.running_mean.tolist(), [each.running_var.tolist() for each in torch.nn.Sequential(m)])",
+    "the name of a type": "x = torch.ones(2)\nprint(x.type(), x.int().type(), x.type(torch.float64).type(), x.bool().type())",
     "equal": "x = torch.ones(2)\nprint(torch.equal(x, x), torch.equal(x, torch.ones(3)), x.equal(x + 1) is False)",
 }  # fmt: skip
 
