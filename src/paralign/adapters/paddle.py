@@ -325,7 +325,7 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
         """The address of the memory that the tensor is a view of; 0 where it has none."""
         address = tensor.data_ptr() if tensor.is_dense() and tensor._is_initialized() else None  # noqa: SLF001 - no public question
         if address:
-            return int(address or 0) - int(tensor.offset or 0)
+            return int(address) - int(tensor.offset or 0)
         return 0
 
     def substitute(self, made: Any, value: Any) -> Any:

@@ -65,9 +65,7 @@ def _show(options: argparse.Namespace) -> int:
         print("".join(f"{line}\n" for line in _table(log)) or "  no line of it tells of a training\n", end="")
         for each in log.damaged:
             print(f"  line {each.line} is damaged: {each.why}: {each.text}")
-    if any(log.rows for log in logs):
-        return 0
-    return 4
+    return 0 if any(log.rows for log in logs) else 4
 
 
 def _table(log: Log) -> list[str]:

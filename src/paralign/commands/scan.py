@@ -63,9 +63,7 @@ def _scan(options: argparse.Namespace) -> int:
         write_new(text, options.out)
     if not inventory.rows:
         print("no call of a framework was found", file=sys.stderr)
-        if _UNREAD in chosen and inventory.unread:
-            return 1
-        return 4
+        return 1 if _UNREAD in chosen and inventory.unread else 4
     return int(_fails(inventory, chosen))
 
 

@@ -120,9 +120,7 @@ def _memory(options: argparse.Namespace) -> int:
         print(json.dumps([asdict(each) for each in found], indent=1))
     else:
         print("\n".join(line for each in found for line in ([_grows(each)] if options.quiet else _told(each))))
-    if any(each.growing for each in found):
-        return 1
-    return 0
+    return 1 if any(each.growing for each in found) else 0
 
 
 def _grown(context: Context, side: str, what: str, steps: int) -> Growth:

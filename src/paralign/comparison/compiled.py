@@ -76,9 +76,7 @@ def state() -> State:
 
 def serves(reference: str, candidate: str) -> bool:
     """Whether the compiled kernel is in use for two element types."""
-    if reference != candidate:
-        return False
-    return reference in KINDS and state() is State.IN_USE
+    return reference == candidate and reference in KINDS and state() is State.IN_USE
 
 
 def new_kernel(names: tuple[str, str], tolerance: tuple[float | None, float | None], *, shown: bool) -> Absorbing:

@@ -79,14 +79,10 @@ class Equivalence:
             better: ``higher`` or ``lower``: only the worse direction counts; '' for both.
         """
         above, below = self.low > -self.margin, self.high < self.margin
-        if better:
-            if not self.known:
-                return False
-            if better == "higher":
-                return above
-            return below
         if not self.known:
             return False
+        if better:
+            return above if better == "higher" else below
         return above and below
 
     def beyond(self, better: str = "") -> bool:
@@ -95,14 +91,10 @@ class Equivalence:
         In the worse direction, where one is told.
         """
         lower, higher = self.gap + self.sure < -self.margin, self.gap - self.sure > self.margin
-        if better:
-            if not self.known:
-                return False
-            if better == "higher":
-                return lower
-            return higher
         if not self.known:
             return False
+        if better:
+            return lower if better == "higher" else higher
         return lower or higher
 
 

@@ -518,9 +518,7 @@ def _is_taken(name: str, target: str | None, ours: Signature) -> bool:
 
     One whose signature is not known is taken to.
     """
-    if not ours.known:
-        return True
-    if ours.gathers:
+    if not ours.known or ours.gathers:
         return True
     return any(each in ours.names or each in ours.accepts for each in (name, target or name))
 

@@ -130,9 +130,7 @@ class Settings(Placer):
         name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
         if name == "getenv":
             return True
-        if name != "get":
-            return False
-        return isinstance(func, ast.Attribute) and _is_environment(func.value)
+        return name == "get" and isinstance(func, ast.Attribute) and _is_environment(func.value)
 
 
 def _is_environment(node: ast.expr) -> bool:

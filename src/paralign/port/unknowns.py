@@ -94,8 +94,6 @@ def _is_pythons(node: ast.Call, method: str) -> bool:
     if any(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in node.args):
         return True
     named = {each.arg for each in node.keywords}
-    if bool(named & {"key", "axis", "reverse", "sep", "maxsplit"}):
+    if named & {"key", "axis", "reverse", "sep", "maxsplit"}:
         return True
-    if method not in ("split", "sort"):
-        return False
-    return not node.args and not named
+    return method in ("split", "sort") and not node.args and not named

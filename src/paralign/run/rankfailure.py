@@ -82,9 +82,7 @@ class Ended:
     @property
     def died(self) -> bool:
         """Whether it ended without an answer and without having been told to."""
-        if self.answer is not None:
-            return False
-        return self.end is not None and not self.end.ordered
+        return self.answer is None and self.end is not None and not self.end.ordered
 
     @property
     def failed(self) -> bool:

@@ -413,9 +413,7 @@ class _Matching:
         return found
 
     def _free(self, tensor: Tensor) -> bool:
-        if tensor in self.placed:
-            return False
-        return tensor.name == tensor.root and tensor not in self.clashing
+        return tensor.name == tensor.root and tensor not in self.placed and tensor not in self.clashing
 
     def _all_free(self, side: Iterable[Tensor]) -> list[Tensor]:
         """The tensors of a side that have no place yet, each by its first name."""

@@ -66,9 +66,7 @@ def _in_turn(tensors: Sequence[Tensor], likes: dict[Tensor, Tensor]) -> list[Ten
 
 
 def _may_be(tensor: Tensor) -> bool:
-    if tensor.kind:
-        return False
-    if tensor.part:
+    if tensor.kind or tensor.part:
         return False
     return len(tensor.shape) >= MATRIX and tensor.shape[0] > 1
 

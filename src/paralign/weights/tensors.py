@@ -296,7 +296,7 @@ def _own_kernel(reference: Tensor, candidate: Tensor) -> bool:
     if not reference.shape or not candidate.shape:
         return False
     two = (reference, candidate)
-    if not any(not t.kind for t in two):
+    if all(t.kind for t in two):
         return False
     return any(is_convolution(t) for t in two)
 

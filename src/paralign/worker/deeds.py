@@ -139,9 +139,7 @@ class Watch:
         while frame is not None and (frame.f_code.co_filename in _HANDING_ON or passed_over(frame.f_code.co_filename)):
             frame = frame.f_back
         place = "" if frame is None else frame.f_code.co_filename
-        if not place:
-            return True
-        return place.startswith("<") or self._in_port(os.path.realpath(place))
+        return not place or place.startswith("<") or self._in_port(os.path.realpath(place))
 
     def is_installed(self, path: str) -> bool:
         """Whether a path lies where the interpreter and packages do, and not in the side's folder."""

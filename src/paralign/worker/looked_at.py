@@ -168,9 +168,7 @@ def answer(path: str, mark: str) -> str:
 
 def counts(name: str) -> bool:
     """Whether a name in a folder is the program's, not an editor's or Python's own."""
-    if name == "__pycache__":
-        return False
-    return not name.startswith(".") and not name.endswith("~")
+    return name != "__pycache__" and not name.startswith(".") and not name.endswith("~")
 
 
 def _entries(folder: str) -> str:

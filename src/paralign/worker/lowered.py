@@ -117,6 +117,4 @@ class _Lowered:
 
 
 def _is_real(dtype: str) -> bool:
-    if not is_floating(dtype):
-        return False
-    return not is_complex(dtype) and dtype in EPS
+    return is_floating(dtype) and not is_complex(dtype) and dtype in EPS

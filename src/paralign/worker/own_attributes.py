@@ -85,9 +85,7 @@ def _lies_in(file: str, folders: "Tuple[str, ...]") -> bool:
 
     It lies in one of the folders, and in no place where packages are installed.
     """
-    if not file.startswith(folders):
-        return False
-    return "site-packages" not in file and "dist-packages" not in file
+    return file.startswith(folders) and "site-packages" not in file and "dist-packages" not in file
 
 
 def _plain(space: "Dict[str, Any]") -> "Dict[str, Any]":

@@ -77,9 +77,7 @@ def _gives_once(dataset: Any) -> bool:
 
 
 def _wanted(made: Any) -> bool:
-    if callable(made):
-        return True
-    return hasattr(type(made), "__getitem__") or hasattr(type(made), "__iter__")
+    return callable(made) or hasattr(type(made), "__getitem__") or hasattr(type(made), "__iter__")
 
 
 def _array(session: Session, value: Any) -> "Optional[Typed]":

@@ -82,9 +82,7 @@ def _members(home: Any, top: str) -> Iterator[Tuple[str, Any]]:
 
 def _of(value: Any, top: str) -> bool:
     module = getattr(value, "__module__", None)
-    if module is None:
-        return True
-    return str(module).split(".")[0] in (top, "builtins") or "torch" in str(module)
+    return module is None or str(module).split(".")[0] in (top, "builtins") or "torch" in str(module)
 
 
 def _parameters(value: Any, name: str) -> str:

@@ -19,9 +19,7 @@ RESULT = ("accumulate", "compute")
 
 def is_stateful(value: Any) -> bool:
     """Whether a value is a metric that takes batches by ``update`` and gives its result later."""
-    if not callable(getattr(value, "update", None)):
-        return False
-    if not callable(getattr(value, "reset", None)):
+    if not callable(getattr(value, "update", None)) or not callable(getattr(value, "reset", None)):
         return False
     return any(hasattr(value, r) for r in RESULT)
 
@@ -46,8 +44,6 @@ def _needs_arguments(function: Any) -> bool:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return True
-    if not bool(list(parameters)):
-        return False
     return any(
         p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY, p.VAR_POSITIONAL)
         for p in parameters

@@ -70,9 +70,7 @@ def settled(judgement: Judgement) -> Judgement:
 
 def _is_hollow(value: Value) -> bool:
     """Whether a value is one number, and was computed."""
-    if value.maker is None:
-        return False
-    return value.is_constant and value.maker.kind != "fill"
+    return value.maker is not None and value.maker.kind != "fill" and value.is_constant
 
 
 def unwritten(judgement: Judgement) -> Guilt | None:

@@ -289,9 +289,7 @@ def results(operation: Operation) -> list[Value]:
 
 def _is_moved_only(value: Value) -> bool:
     """Whether a value was moved from what was given, and not computed."""
-    if value.maker is None:
-        return False
-    return value.maker.kind in MOVES and not is_computed(value)
+    return value.maker is not None and value.maker.kind in MOVES and not is_computed(value)
 
 
 def is_computed(value: Value) -> bool:

@@ -197,9 +197,9 @@ def _first(texts: list[str], separator: str) -> str:
 
 
 def _differ(one: Said, other: Said) -> bool:
-    if one.p is None:
+    if one.p is None or other.p is None:
         return False
-    return other.p is not None and abs(one.p - other.p) > SAME
+    return abs(one.p - other.p) > SAME
 
 
 def _share(said: Said) -> str:

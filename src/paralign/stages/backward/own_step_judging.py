@@ -393,8 +393,6 @@ def _joined(result: StageResult, part: StageResult, steps: Steps) -> StageResult
 def _names_a_layer_alone(found: Divergence) -> bool:
     """Whether all that is known of a wrong buffer is where its layer is constructed."""
     record = None if found.pair is None else found.pair.reference
-    if record is None:
-        return False
-    if record.role != "buffer":
+    if record is None or record.role != "buffer":
         return False
     return not (found.confirmed or found.rule or found.notes)

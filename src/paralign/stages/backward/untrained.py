@@ -51,9 +51,9 @@ def excuse(pairs: Sequence[Pair], *, strict: bool) -> None:
 
 def _one_sided(pair: Pair) -> bool:
     """Whether one side alone has a gradient there."""
-    if pair.reference is None:
+    if pair.reference is None or pair.candidate is None:
         return False
-    return pair.candidate is not None and (pair.reference.dtype == "none") != (pair.candidate.dtype == "none")
+    return (pair.reference.dtype == "none") != (pair.candidate.dtype == "none")
 
 
 def _unreached(gradients: Sequence[Pair]) -> bool:

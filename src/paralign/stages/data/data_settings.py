@@ -76,9 +76,9 @@ def dataset(result: StageResult, reference: Capture, candidate: Capture) -> None
 
 
 def _is_whole(answer: DataSeen) -> bool:
-    if answer.whole is None:
+    if answer.whole is None or answer.whole.total is None:
         return False
-    return answer.whole.total is not None and answer.whole.count == answer.whole.total
+    return answer.whole.count == answer.whole.total
 
 
 def _there(number: int) -> tuple[str, str]:
@@ -178,9 +178,7 @@ def _own(one: str, other: str) -> bool:
 def _no_effect(result: StageResult, reference: Capture, candidate: Capture) -> bool:
     """Whether both loaders give as many batches although one drops what is left over."""
     totals = [None if batches is None else batches.total for batches in (Data.answer(reference).batches, Data.answer(candidate).batches)]
-    if totals[0] is None:
-        return False
-    if totals[0] != totals[1]:
+    if totals[0] is None or totals[0] != totals[1]:
         return False
     return all(p.verdict != DIVERGED for p in result.pairs)
 

@@ -56,11 +56,7 @@ def compare(result: StageResult, reference: Capture, candidate: Capture) -> None
 
 
 def _is_recorded(record: Record) -> bool:
-    if record.name != NAME:
-        return False
-    if record.role != "input":
-        return False
-    return record.run == NATIVE and record.location is not None
+    return record.name == NAME and record.role == "input" and record.run == NATIVE and record.location is not None
 
 
 def _equal(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:

@@ -68,9 +68,7 @@ def _is_near(pair: Pair) -> bool:
     first, second = pair.reference, pair.candidate
     if first is None or second is None or first.location is None or second.location is None or "path" not in first.attrs:
         return False
-    if first.shape != second.shape:
-        return False
-    if "float" not in first.dtype:
+    if first.shape != second.shape or "float" not in first.dtype:
         return False
     return pair.error is not None and pair.error <= FAR
 

@@ -53,10 +53,7 @@ def _is_whole(pair: Pair) -> bool:
     if any(record is None or record.location is None for record in both):
         return False
     first, second = both
-    whole = first is not None and second is not None and first.dtype == second.dtype and first.shape == second.shape
-    if not whole:
-        return False
-    if first is None:
+    if first is None or second is None or first.dtype != second.dtype or first.shape != second.shape:
         return False
     return "int" in first.dtype and "path" in first.attrs
 

@@ -145,7 +145,7 @@ def _groups(context: Context, answers: list[Started]) -> list[_Group]:
 
 def _is_whole(group: _Group) -> bool:
     """Whether both sides have tensors in a group, with elements."""
-    if not bool(group.references and group.candidates):
+    if not group.references or not group.candidates:
         return False
     return 0 not in group.references[0].shape
 

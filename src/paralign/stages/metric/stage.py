@@ -71,9 +71,7 @@ def _lacks_labels(context: Context) -> bool:
     """Whether the reference has neither a loader nor inputs with labels to be evaluated on."""
     if context.has("reference", "build_dataloader"):
         return False
-    if context.inputs is None:
-        return True
-    return context.labels is None or context.unlabelled
+    return context.inputs is None or context.labels is None or context.unlabelled
 
 
 def _outputs_are_finite(evaluation: Capture) -> bool:

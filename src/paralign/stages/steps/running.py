@@ -52,9 +52,9 @@ def kept(record: Record | None, framework: str) -> float | None:
 def kept_otherwise(reference: str, candidate: str) -> bool:
     """Whether only one framework keeps the unbiased running variance."""
     first, second = profile_of(reference).unbiased_variance, profile_of(candidate).unbiased_variance
-    if first is None:
+    if first is None or second is None:
         return False
-    return second is not None and first != second
+    return first != second
 
 
 def is_unbiased(framework: str) -> bool:

@@ -249,7 +249,7 @@ def locate(context: Context, result: StageResult, experiment: Experiment, reason
 
 def _can_be_watched(experiment: Experiment, step: int) -> bool:
     """Whether an optimizer of the user's own makes a step that is early enough, in float64."""
-    if not bool(experiment.abouts[1]["own"]):
+    if not experiment.abouts[1]["own"]:
         return False
     return step < watched_steps.STEPS and experiment.run == DOUBLE
 

@@ -145,9 +145,7 @@ def _equal(capture: Capture) -> Callable[[str, str], bool]:
 
     def equal(one: str, other: str) -> bool:
         first, second = fetch(one), fetch(other)
-        if first is None:
-            return False
-        if second is None:
+        if first is None or second is None:
             return False
         return first.dtype == second.dtype and np.array_equal(first.array, second.array)
 

@@ -168,9 +168,7 @@ def _unmasked(value: Typed) -> Typed:
 
 def _agrees(pair: Pair) -> bool:
     if pair.stats is None or pair.error is None:
-        if pair.reference is None:
-            return False
-        return pair.candidate is not None and 0 in pair.reference.shape
+        return pair.reference is not None and pair.candidate is not None and 0 in pair.reference.shape
     if pair.stats.mismatched == 0:
         return True
     if pair.reference is None:

@@ -395,7 +395,6 @@ def _constant(node: ast.expr) -> Optional[Tuple[Any]]:
         inner = _constant(node.operand)
         if inner is not None and isinstance(inner[0], (int, float, complex)):
             return (-inner[0],)
-        return None
     return None
 
 
