@@ -179,7 +179,7 @@ def _add_check(commands: Any) -> None:
     check.add_argument("--json", action="store_true", help="print report.json instead of the table")
     check.add_argument("--fresh", action="store_true", help="run the reference again although nothing of it has changed")
     check.add_argument(
-        "--repair", action="store_true", help="try edits of what diverges, two minutes at most (`paralign repair` shows them)"
+        "--repair", action="store_true", help="try edits of what diverges for two minutes, not 20 seconds (`paralign repair` shows them)"
     )
     check.add_argument("--strict", action="store_true", help="let inherent differences between the frameworks count as diverged")
     check.add_argument("--profile", action="store_true", help="say where the time went")
@@ -310,6 +310,7 @@ def _check(options: argparse.Namespace) -> int:
             profile=options.profile,
             progress=progress.step,
             repair=repairing.SECONDS if options.repair else None,
+            unless_told=repairing.short_box(),
         )
     return _show(result, options, footer=f"{say('report: ')}{place(folder / 'report.html')}", root=Path(directory).resolve())
 

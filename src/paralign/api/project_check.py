@@ -53,6 +53,7 @@ def check_project(
     profile: bool = False,
     progress: Callable[[str], None] | None = None,
     repair: float | None = None,
+    unless_told: float = 0.0,
 ) -> tuple[CheckResult, Path]:
     """Check the port that a project file describes, each side in its own interpreter.
 
@@ -65,6 +66,7 @@ def check_project(
         profile: look at where the time goes; the result's ``profile`` says it.
         progress: called with a line for every step.
         repair: seconds in which edits of what diverges are tried; None for those of the project file.
+        unless_told: the seconds where the project file says nothing either.
 
     Returns:
         The result and the folder that holds ``report.json`` and the guides' files.
@@ -73,7 +75,9 @@ def check_project(
         UsageError: the project file or a stage is wrong.
         EnvironmentUnavailable: an interpreter is not there.
     """
-    done = repair_project(directory, stages, out=out, fresh=fresh, strict=strict, profile=profile, progress=progress, seconds=repair)
+    done = repair_project(
+        directory, stages, out=out, fresh=fresh, strict=strict, profile=profile, progress=progress, seconds=repair, unless_told=unless_told
+    )
     return done.result, done.folder
 
 
@@ -87,6 +91,7 @@ def repair_project(
     profile: bool = False,
     progress: Callable[[str], None] | None = None,
     seconds: float | None = None,
+    unless_told: float = 0.0,
 ) -> Mended:
     """Check a project, and try edits of the candidate that make what diverges aligned.
 
@@ -112,7 +117,7 @@ def repair_project(
             result, context = _checked(project, names, folder, told, fresh=True, lock=lock, profile=profile)
             result.preflight.append(f"nothing was reused from an earlier run: {reason} (it keeps something between its runs)")
         result.command = _command(project, stages, out, strict=strict)
-        limit = project.repair if seconds is None else seconds
+        limit = next(each for each in (seconds, project.repair, unless_told) if each is not None)
         if limit > 0 and project.streaming.streaming:  # a trial would build the models whole
             limit = 0.0
             result.preflight.append("no repair was tried: the models are streamed, block by block")

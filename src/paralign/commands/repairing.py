@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -21,6 +23,27 @@ EPILOG = (
 
 #: seconds of the time box: two minutes are what somebody waits for an answer
 SECONDS = 120.0
+
+#: of a check that was not asked for a repair, and the variable that says otherwise
+SHORT, VARIABLE = 20.0, "PARALIGN_REPAIR_SECONDS"
+
+
+def short_box() -> float:
+    """Seconds in which a check tries edits where neither its options nor the project file say how long.
+
+    Raises:
+        UsageError: the variable holds no number of seconds.
+    """
+    from paralign.errors import UsageError
+
+    text = os.environ.get(VARIABLE)
+    try:
+        seconds = SHORT if text is None else float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < math.inf:
+        raise UsageError(f"{VARIABLE} must be a number of seconds, 0 or more, not {text!r}")
+    return seconds
 
 
 def add_commands(commands: Any) -> None:

@@ -124,6 +124,15 @@ class Source:
         return (node for node in ast.walk(self.tree) if isinstance(node, ast.stmt))
 
 
+def is_python(content: bytes) -> bool:
+    """Whether a content can be parsed."""
+    try:
+        ast.parse(content)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
 def header_end(statement: ast.stmt) -> int:
     """The last line of a statement itself, without the statements in it."""
     body = getattr(statement, "body", None)

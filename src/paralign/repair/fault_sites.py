@@ -96,7 +96,7 @@ def _likest(site: Site, library: Library, root: Path, module: Path) -> list[Besi
     own = words(site.statement)
     known = {each.statement.lineno for each in site.beside}
     best: tuple[float, Beside | None] = (LIKENESS, None)
-    for path in _files(root, module):
+    for path in imported_files(root, module):
         source = library.source(path) if path != site.source.path else None
         if source is None:
             continue
@@ -120,8 +120,8 @@ def _with_homes(tree: ast.AST) -> Iterator[tuple[ast.stmt, ast.AST]]:
             todo.append((child, inner))
 
 
-def _files(root: Path, module: Path) -> list[Path]:
-    """The reference's module, and all files below its root that it imports.
+def imported_files(root: Path, module: Path) -> list[Path]:
+    """A side's module, and all files below its root that it imports.
 
     Also those that these import, and so on.
     """

@@ -108,6 +108,7 @@ class Room:
         timeout = min(project.timeout, max(1.0, self.left) + GRACE)
         settings = replace(project.settings, timeout=min(project.settings.timeout, timeout))
         settings.modules = settings.modules if located else "none"
+        settings.verdict_only = not located
         side = replace(project.candidate, env={**project.candidate.env, **NO_CACHES})
         return replace(project, candidate=side, timeout=timeout, settings=settings)
 

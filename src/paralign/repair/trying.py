@@ -6,13 +6,15 @@ A first one is checked whole, then the next fault is taken, until nothing is lef
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from paralign.errors import UsageError, WorkerFailed
-from paralign.model import ALIGNED, DIVERGED, ERROR, Divergence, Finding, Point
-from paralign.repair import trial_room
-from paralign.repair.edited_source import Source, unified
-from paralign.repair.fault_sites import Library, sites
+from paralign.model import ALIGNED, DIVERGED, ERROR, Divergence, Finding, LineProposal, Point
+from paralign.repair import elsewhere, trial_room
+from paralign.repair.edited_source import Source, is_python, unified
+from paralign.repair.fault_sites import Library, imported_files, sites
 from paralign.repair.fresh_inputs import LARGE, LIKE
 from paralign.repair.ranking import ranked
 from paralign.repair.train_mode import differs_in_train_mode
@@ -36,6 +38,9 @@ LEAST = 3.0
 #: points of a stage whose statements are edited: further ones are mostly consequences
 POINTS = 2
 
+#: proposals of the named statements that are tried before others are thought of, and what others lose against those that are left
+NAMED, AWAY = 16, 0.5
+
 #: how an id of a kind of edit stands in reports
 RULE = "repair/"
 
@@ -53,6 +58,7 @@ class Repaired:
     Args:
         patch: a unified diff of all proven edits; empty without one.
         findings: stage and finding of each, in the order in which they were proven.
+        points: stage and place of each, in the user's files as they were.
         before: path -> content of each edited file as it was.
         after: path -> content with all edits.
         verdict: of the check with all of them.
@@ -63,6 +69,7 @@ class Repaired:
 
     patch: bytes = b""
     findings: list[tuple[str, Finding]] = field(default_factory=list)
+    points: list[tuple[str, Divergence]] = field(default_factory=list)
     before: dict[Path, bytes] = field(default_factory=dict)
     after: dict[Path, bytes] = field(default_factory=dict)
     verdict: str = DIVERGED
@@ -119,6 +126,8 @@ def repair(project: Project, result: CheckResult, out: Path, seconds: float, pro
     done.after = search.edited
     for name, finding in reversed(done.findings):  # the first one stays the first: later patches are made on top of it
         of(result, name).findings.insert(0, finding)
+    for name, point in reversed(done.points):
+        _lead(of(result, name), point)
     done.patch = b"".join(_diff(project, path, done.before[path], content) for path, content in sorted(done.after.items()))
     return done
 
@@ -274,12 +283,37 @@ def _proposals(search: _Search, stage: StageResult) -> Iterator[Proposal]:
                 search.room.keep(site.source.path, site.source.content)
                 search.done.before.setdefault(site.source.path, site.source.content)
             found += [_lower(each, 0.6 * place + 0.8 * number) for each in ranked(site)]
+    found.sort(key=lambda each: -each.weight)
     seen: set[bytes] = set()
-    for proposal in sorted(found, key=lambda each: -each.weight):
+    yield from _new(found[:NAMED], seen)
+    rest = found[NAMED:] + [_lower(each, AWAY) for each in _elsewhere(search, stage, library)]
+    yield from _new(sorted(rest, key=lambda each: -each.weight), seen)
+
+
+def _new(found: list[Proposal], seen: set[bytes]) -> Iterator[Proposal]:
+    """Proposals whose result was not given before, and is Python."""
+    for proposal in found:
         content = proposal.edit.applied()
-        if content not in seen:
-            seen.add(content)
-            yield proposal
+        if content in seen or not is_python(content):
+            continue
+        seen.add(content)
+        yield proposal
+
+
+def _elsewhere(search: _Search, stage: StageResult, library: Library) -> list[Proposal]:
+    """Proposals of statements that no point names."""
+    project = search.project
+    files = [imported_files(side.root.resolve(), side.module) for side in (project.reference, project.candidate)]
+    sources = [[source for path in each if (source := library.source(path.resolve())) is not None] for each in files]
+    own = [source for source in sources[1] if search.room.copy.holds(source.path)]
+    for source in own:
+        if source.path not in search.edited:
+            search.room.keep(source.path, source.content)
+            search.done.before.setdefault(source.path, source.content)
+    before = takewhile(lambda each: each.name != stage.name, search.state.stages)
+    doubtful = [each.name for each in before if each.verdict != ALIGNED]
+    points = [_of_user(search, each) for each in stage.divergences[:POINTS]]
+    return elsewhere.proposals(stage.name, doubtful, (sources[0], own), str(search.state.candidate.get("framework", "")), points)
 
 
 def _lower(proposal: Proposal, by: float) -> Proposal:
@@ -319,6 +353,7 @@ def _kept(search: _Search, stage: StageResult, steps: list[Step]) -> bool:
         finding = _told(search, stage, step.proposal, _after(whole, stage.name), others)
         finding.gone, finding.stays = [name for name in gone if name != stage.name], stays
         search.done.findings.append((stage.name, finding))
+        search.done.points.append((stage.name, _point(search, step.proposal)))
     search.edited = edited
     search.state, search.done.verdict = whole, whole.verdict
     return True
@@ -343,6 +378,39 @@ def _told(search: _Search, stage: StageResult, proposal: Proposal, error_after: 
         fix_zh=f"{proposal.fix.zh}({place}){joined[1]}",
         together=others,
     )
+
+
+def _point(search: _Search, proposal: Proposal) -> Divergence:
+    """The line of a proven edit, in the file as the user has it, as a point."""
+    path = proposal.edit.path
+    before = search.done.before[path].decode("utf-8", "replace").splitlines()
+    now = proposal.edit.before.decode("utf-8", "replace").splitlines()
+    line = _line(proposal)
+    moved = [
+        match
+        for match in SequenceMatcher(None, before, now, autojunk=False).get_matching_blocks()
+        if match.b < line <= match.b + match.size
+    ]
+    at = line + moved[0].a - moved[0].b if moved else min(line, len(before))
+    point = Point("", "", f"{path}:{at}", before[at - 1].strip() if 0 < at <= len(before) else None)
+    return Divergence(
+        None, point, confirmed=True, rule=f"{RULE}{proposal.rule}", proposals=[LineProposal(f"{RULE}{proposal.rule}", f"{path}:{at}")]
+    )
+
+
+def _lead(stage: StageResult, point: Divergence) -> None:
+    """Put the place of a proven edit first, unless it is what the first point names already."""
+    first = stage.divergences[0] if stage.divergences else None
+    if (
+        first is not None
+        and first.candidate is not None
+        and point.candidate is not None
+        and first.candidate.source == point.candidate.source
+    ):
+        first.confirmed = True
+        return
+    stage.divergences.insert(0, point)
+    stage.divergence = point
 
 
 def _place(project: Project, proposal: Proposal) -> str:

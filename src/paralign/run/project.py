@@ -108,7 +108,8 @@ class Settings:
 
     ``commands``: the programs of ``[infer]`` by side, run with ``sides`` within ``timeout`` seconds a path. ``draws``: what each further
     set of inputs of ``forward`` is, in words; none but for a judge, who draws them. ``replay``: what
-    is random is compared with the reference's draws although ``modules`` is ``none``; nothing is located then.
+    is random is compared with the reference's draws although ``modules`` is ``none``; nothing is located then. ``verdict_only``: a stage
+    whose values differ asks nothing further.
     """
 
     seed: int = 0
@@ -144,6 +145,7 @@ class Settings:
     distributed: distribution.Distributed = field(default_factory=distribution.Distributed)
     draws: tuple[Kind, ...] = ()
     replay: bool = False
+    verdict_only: bool = False
 
     def tolerance_of(self, stage: str) -> Tolerance:
         """The tolerance of a stage: its own, or the project's."""
@@ -163,7 +165,7 @@ class Project:
     out: Path = Path("result")
     timeout: float = 600.0
     rules: Path | None = None
-    repair: float = 0.0
+    repair: float | None = None
     settings: Settings = field(default_factory=Settings)
     streaming: Streaming = field(default_factory=Streaming)
 
@@ -456,9 +458,11 @@ def _manifests(wanted: str | dict[str, Any] | None, path: Path) -> dict[str, Pat
     return {side: path.parent / name for side, name in sides.items()}
 
 
-def _repair(table: dict[str, Any], path: Path) -> float:
-    """Seconds in which a check that diverges tries edits; 0 without."""
-    seconds = float(table.get("seconds", 0.0))
+def _repair(table: dict[str, Any], path: Path) -> float | None:
+    """Seconds in which a check that diverges tries edits; None where that is left to who asks for the check."""
+    if "seconds" not in table:
+        return None
+    seconds = float(table["seconds"])
     if not 0 <= seconds < math.inf:
         raise UsageError(f"seconds must not be negative, it is {seconds:g}", where=f"{path}: [repair]")
     return seconds

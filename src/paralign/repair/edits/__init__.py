@@ -17,6 +17,7 @@ from paralign.repair.edits import (
     missing_layer,
     missing_part,
     missing_statement,
+    off_by_one,
     other_constant,
     other_function,
     other_identifier,
@@ -44,6 +45,7 @@ EDITS: dict[str, Callable[[Site], Iterator[Proposal]]] = {
         missing_layer,
         missing_entry,
         missing_statement,
+        off_by_one,
         extra_part,
     )
 }

@@ -33,10 +33,33 @@ def propose(site: Site) -> Iterator[Proposal]:
         elif isinstance(node, ast.Call):
             values = [*node.args, *(each.value for each in node.keywords if each.arg)]
             yield from _exchanged(site, node, [each for each in values if not isinstance(each, ast.Starred)])
+            yield from _turned_steps(site, node)
+        elif isinstance(node, ast.Subscript):
+            yield from _turned_steps(site, node)
         elif isinstance(node, ast.Tuple | ast.List):
             yield from _exchanged(site, node, node.elts)
         elif isinstance(node, ast.IfExp):
             yield from _exchanged(site, node, [node.body, node.orelse])
+
+
+def _turned_steps(site: Site, node: ast.expr) -> Iterator[Proposal]:
+    """The last two steps of a chain (methods, indices) the other way round: ``x[a].f(b)`` as ``x.f(b)[a]``."""
+    inner = _base(node)
+    first = _base(inner) if inner is not None else None
+    if inner is None or first is None or isinstance(getattr(node, "ctx", None), ast.Store):
+        return
+    start, middle, behind, end = site.source.span(first)[1], site.source.span(inner)[1], *site.source.span(node)
+    own = site.source.text[start:middle], site.source.text[middle:end]
+    if own[0] != own[1]:
+        whole = site.source.text[behind:start] + own[1] + own[0]
+        yield site.replaced(node, whole, ID, tried(site.text(node), whole), WEIGHT)
+
+
+def _base(node: ast.expr) -> ast.expr | None:
+    """What a method is called on, or what is indexed."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return node.func.value
+    return node.value if isinstance(node, ast.Subscript) else None
 
 
 def _exchanged(site: Site, node: ast.AST, parts: Sequence[ast.expr]) -> Iterator[Proposal]:

@@ -32,7 +32,26 @@ def propose(site: Site) -> Iterator[Proposal]:
             text = site.text(part)
             held = f"({text})" if isinstance(part, ast.BinOp | ast.IfExp) and isinstance(node, ast.BinOp | ast.UnaryOp) else text
             yield site.replaced(node, held, ID, beyond(site.text(node), text), WEIGHT)
+        if isinstance(node, ast.Call):
+            yield from _fewer_arguments(site, node)
     yield from _left_out(site)
+
+
+def _fewer_arguments(site: Site, node: ast.Call) -> Iterator[Proposal]:
+    """A call without one of its named arguments, so that its default holds."""
+    for keyword in node.keywords:
+        if keyword.arg is None:
+            continue
+        start, end = site.source.span(keyword)
+        first, last = site.source.span(node)
+        text = site.source.text
+        before = text[first:start].rstrip()
+        if before.endswith(","):
+            start = first + len(before) - 1
+        elif text[end:last].lstrip().startswith(","):
+            end += text[end:last].index(",") + 1
+        whole = text[first:start] + text[end:last]
+        yield site.replaced(node, whole, ID, beyond(site.text(keyword), whole), WEIGHT)
 
 
 def _parts(node: ast.AST) -> list[ast.expr]:

@@ -45,6 +45,11 @@ def propose(site: Site) -> Iterator[Proposal]:
                 turned = f"{text} {op} {_held(site.text(node), node)}"
                 yield site.replaced(node, _placed(turned, parents.get(id(node))), ID, lacking(f"{text} {op}", turned), WEIGHT / 2)
     values = [node for node in places if not isinstance(node, ast.Constant)]
+    for text in _slices(site):
+        for node in values:
+            whole = f"{_held(site.text(node), node)}{text}"
+            if not isinstance(node, ast.Subscript):
+                yield site.replaced(node, whole, ID, lacking(text, whole), WEIGHT)
     for before, after in _functions(site):
         for node in values:
             text = site.text(node) if before else _held(site.text(node), node)
@@ -79,6 +84,19 @@ def _terms(site: Site) -> list[tuple[str, str]]:
                     if text and (operand is node.right or symbol in "+*"):
                         found.setdefault((symbol, text))
     return list(found)
+
+
+def _slices(site: Site) -> list[str]:
+    """Slices and indices of the reference's statement that the candidate can write, brackets included."""
+    own = {ast.unparse(node.slice) for node in site.nodes if isinstance(node, ast.Subscript)}
+    found: dict[str, None] = {}
+    for node in (inner for beside in site.beside for inner in beside.nodes if isinstance(inner, ast.Subscript)):
+        text = ast.unparse(node.slice).removeprefix("(").removesuffix(")") if isinstance(node.slice, ast.Tuple) else ast.unparse(node.slice)
+        bounds = [each for each in ast.walk(node.slice) if isinstance(each, ast.Name | ast.Attribute | ast.Call)]
+        known = all(isinstance(each, ast.Name) and each.id in site.identifiers for each in bounds)
+        if known and text not in own and len(text) <= LONGEST:
+            found.setdefault(f"[{text}]")
+    return list(found)[:MOST]
 
 
 def _written(site: Site, node: ast.expr) -> str:

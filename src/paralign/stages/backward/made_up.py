@@ -13,7 +13,7 @@ from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Noise, Unjudged
 from paralign.stages.common.places import Kind, key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
     from paralign.context import Clipping, Context
     from paralign.model import Pair, StageResult
@@ -24,8 +24,8 @@ SAME = 1e-5
 #: what PyTorch's clipping adds to a norm; and how far that may bring gradients of small norms
 SLACK, MOST = 1e-6, 1e-3
 
-#: clippings that are known here: of all gradients together, of each tensor, of each element
-_KINDS = frozenset({"global", "tensor", "value"})
+#: clippings that are known here: of all gradients together, of each group's, of each tensor, of each element
+_KINDS = frozenset({"global", "group", "tensor", "value"})
 
 #: what follows from an update, besides the experiment with the optimizers alone
 _FOLLOWS = (Kind.LOSS, Kind.GRADIENT, Kind.CHANGE)
@@ -53,22 +53,22 @@ def has_excused(context: Context, result: StageResult) -> bool:
     return context.clipping.excused and result.verdict == ALIGNED
 
 
-def slack(context: Context, gradients: Sequence[tuple[np.ndarray, np.ndarray]]) -> Noise | None:
+def slack(context: Context, gradients: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> Noise | None:
     """How far clipping in PyTorch brings own steps apart; None where neither side does so.
 
     The other side's optimizer clips.
     """
     apart = context.clipping
     frameworks = {context.framework(side) for side in ("reference", "candidate")}
-    if apart is None or apart.kind not in ("global", "tensor") or context.settings.strict or len(frameworks) == 1:
+    if apart is None or apart.kind not in ("global", "group", "tensor") or context.settings.strict or len(frameworks) == 1:
         return None
-    size = _length([pair[apart.side].astype(np.float64).ravel() for pair in gradients])
+    size = _length([pair[apart.side].astype(np.float64).ravel() for pair in gradients.values()])
     if not size > apart.threshold:
         return None
     return Noise(min(SLACK / size, MOST), "the 1e-6 that PyTorch adds to a norm that it clips by")
 
 
-def excuse(context: Context, result: StageResult, own: StageResult, gradients: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
+def excuse(context: Context, result: StageResult, own: StageResult, gradients: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> None:
     """Take back what was said of the optimizers alone where own steps come to the same.
 
     They must be seen to clip alike.
@@ -118,17 +118,17 @@ def _follows(pair: Pair, apart: Clipping) -> bool:
     return place.kind in _FOLLOWS and not place.is_before_updates
 
 
-def _clips_alike(apart: Clipping, gradients: Sequence[tuple[np.ndarray, np.ndarray]]) -> bool | None:
+def _clips_alike(apart: Clipping, gradients: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> bool | None:
     """Whether the gradients before the clipping optimizer, clipped, are the other side's.
 
     Returns:
         False where nothing is clipped by either; None where they do not clip alike.
     """
-    before = [pair[apart.side].astype(np.float64).ravel() for pair in gradients]
-    after = [pair[1 - apart.side].astype(np.float64).ravel() for pair in gradients]
+    before = [pair[apart.side].astype(np.float64).ravel() for pair in gradients.values()]
+    after = [pair[1 - apart.side].astype(np.float64).ravel() for pair in gradients.values()]
     if not before or apart.kind not in _KINDS:
         return None
-    clipped, size = _clipped(before, apart), _length(before)
+    clipped, size = _clipped(before, apart, list(gradients)), _length(before)
     slack = SLACK / size if apart.kind != "value" and size else 0.0
     allowed = min(SAME + slack, MOST) * _length(clipped)
     if _apart(after, clipped) > allowed:
@@ -140,8 +140,14 @@ def _apart(ones: list[np.ndarray], others: list[np.ndarray]) -> float:
     return _length([one - other for one, other in zip(ones, others, strict=True)])
 
 
-def _clipped(gradients: list[np.ndarray], apart: Clipping) -> list[np.ndarray]:
+def _clipped(gradients: list[np.ndarray], apart: Clipping, names: list[str]) -> list[np.ndarray]:
     """Gradients as the optimizer clips them."""
+    if apart.kind == "group":
+        bundles: dict[int, list[np.ndarray]] = {}
+        for name, value in zip(names, gradients, strict=True):
+            bundles.setdefault(apart.groups.get(name, -1), []).append(value)
+        factors = {group: _factor(_length(values), apart.threshold) for group, values in bundles.items()}
+        return [value * factors[apart.groups.get(name, -1)] for name, value in zip(names, gradients, strict=True)]
     if apart.kind == "value":
         return [np.clip(value, -apart.threshold, apart.threshold) for value in gradients]
     if apart.kind == "tensor":

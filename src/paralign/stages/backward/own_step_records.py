@@ -186,7 +186,7 @@ def is_random(capture: Capture) -> bool:
     return False
 
 
-def first_gradients(steps: Steps, method: Method) -> list[tuple[Any, Any]]:
-    """The gradients that reach the first update, a pair for each parameter with both."""
+def first_gradients(steps: Steps, method: Method) -> dict[str, tuple[Any, Any]]:
+    """The gradients that reach the first update, by the reference's names, a pair for each parameter with both."""
     found = steps.values("gradient", (method.reference_run, method.candidate_run), 0)
-    return [(here.array, there.array) for _, _, here, there in found if there is not None and here.array.size]
+    return {first.name: (here.array, there.array) for first, _, here, there in found if there is not None and here.array.size}

@@ -130,6 +130,8 @@ def probe(context: Context, result: StageResult, evaluation: Capture, function: 
     Nothing where they differ on real values.
     """
     real = [p.key for p in result.pairs if p.verdict == DIVERGED]
+    if real and context.settings.verdict_only:
+        return
     ignored = _ignored(context, result, evaluation, function)
     try:
         order = Probes(function, ignored.value, ignored.occurs)

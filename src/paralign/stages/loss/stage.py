@@ -94,7 +94,8 @@ def _probe(context: Context, result: StageResult, method: Method) -> None:
 
     They are asked on the metric's outputs and labels.
     """
-    if context.labels is None or context.unlabelled:
+    known = context.settings.verdict_only and any(p.verdict == DIVERGED for p in result.judged)
+    if context.labels is None or context.unlabelled or known:
         return
     try:
         evaluation = context.evaluation()

@@ -5,6 +5,7 @@ Its model over its loader, its metric, and the samples that these saw.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.context import Context
     from paralign.model import StageResult
+    from paralign.worker.protocol.metric_tasks import OwnEvaluated
 
 #: the id of the finding where only the sides' own evaluations differ
 EVALUATION = "metric/evaluation"
@@ -57,7 +59,7 @@ def compare(context: Context, result: StageResult) -> None:
     values = [_values(c, name) for c in captures]
     both = [leaf for leaf in values[0] if leaf in values[1]]
     apart = [leaf for leaf in both if not _same(values[0][leaf], values[1][leaf], min(counts))]
-    apart = _redrawn(context, result, order, values, apart, name)
+    apart = [] if _saw_others(result, answers, apart) else _redrawn(context, result, order, values, apart, name)
     parts = []
     for leaf in both:
         one, other = _said(values[0][leaf]), _said(values[1][leaf])
@@ -81,6 +83,24 @@ def _judge_counts(result: StageResult, counts: list[int], told: str) -> None:
     cause = f"the two evaluations count different samples: {told}"
     fix = "compare drop_last, what the data sets leave out, and the padding of a distributed sampler"
     result.findings.append(Finding("metric/samples", cause, fix, proven=True))
+
+
+def _saw_others(result: StageResult, answers: list[OwnEvaluated], apart: list[str]) -> bool:
+    """Whether the evaluations saw samples that are not the same, as with shuffled loaders that leave some out.
+
+    Their results then say nothing of the models. Samples of which hardly any are equal have another form: that says nothing either way.
+    """
+    first, second = (answer.seen for answer in answers)
+    if not apart or not first or not second or len(first) != len(second):
+        return False
+    same = sum((Counter(first) & Counter(second)).values())
+    if same == len(first) or 2 * same < len(first):
+        return False
+    result.notes.append(
+        f"own evaluations: {len(first) - same:,} of {len(first):,} samples that the sides saw are not the same, as with a shuffled loader "
+        f"that leaves some out: {', '.join(leaf or 'metric' for leaf in apart)} were not judged there"
+    )
+    return True
 
 
 def _redrawn(context: Context, result: StageResult, order: Own, values: list[dict[str, Any]], apart: list[str], name: str) -> list[str]:

@@ -220,7 +220,8 @@ def keep_clipping(context: Context, result: StageResult, reasons: Reasons) -> No
     side = 0 if clips.reference[0] else 1
     kind, threshold = (clips.reference, clips.candidate)[side][:2]
     alone = _nothing_but_clips(clips, finding, result, reasons)
-    context.clipping = Clipping(side, kind, float(threshold), alone, finding, list(reasons.moves.pairs))
+    groups = {name: terms.group for name, terms in reasons.known[side].recipe.items()}
+    context.clipping = Clipping(side, kind, float(threshold), alone, finding, list(reasons.moves.pairs), groups=groups)
 
 
 def _nothing_but_clips(clips: Difference, finding: Finding, result: StageResult, reasons: Reasons) -> bool:
@@ -229,6 +230,8 @@ def _nothing_but_clips(clips: Difference, finding: Finding, result: StageResult,
         return False
     if any(each is not finding and each.rule != INHERENT for each in result.findings):
         return False
+    if "group" in (clips.reference[0], clips.candidate[0]):
+        return True  # groups whose norm is small are clipped by neither
     moving = {name for name, terms in reasons.known[1].recipe.items() if terms.moves}
     return moving <= set(clips.parameters)
 

@@ -63,7 +63,8 @@ class Metric(Task[MetricTaken], task="metric"):
 class OwnEvaluated:
     """Samples and batches of a side's own evaluation.
 
-    Whether these were all, and whether a figure of all was taken; how many batches the loader has.
+    Whether these were all, and whether a figure of all was taken; how many batches the loader has. ``seen``: a digest of each sample;
+    None where they cannot be told.
     """
 
     samples: int = 0
@@ -71,6 +72,7 @@ class OwnEvaluated:
     whole: bool = True
     joined: bool = False
     total: Optional[int] = None
+    seen: Optional[List[str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,408 @@
+"""Edits of statements that no point names.
+
+The statements that a stage may run are held against the reference's: where one has another number, lacks a part or comes in another
+order than the reference's likest statement, an edit that makes both alike is proposed. Nothing is believed before it was tried.
+"""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections import Counter, defaultdict
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paralign.catalogue.ported_names import word, words
+from paralign.model import Divergence, SourceLine
+from paralign.registry import BY_NAME
+from paralign.repair.edited_source import header_end
+from paralign.repair.edits import EDITS, known_value, measured_argument, missing_statement, other_constant
+from paralign.repair.edits.sentences import instead, tried
+from paralign.repair.proposals import Beside, Proposal, Site, is_number, is_shallow, literal, value_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from paralign.repair.edited_source import Source
+
+#: kinds of edits that read what a point has measured, and one whose place is told by a point
+_OF_POINTS = frozenset({known_value.ID, measured_argument.ID, missing_statement.ID})
+
+#: beside other proposals: the number that the reference has under the same name; one that nothing of the candidate's has, in the place of
+#: one that nothing of the reference's has; neighbours in the reference's order; neighbours in another order
+SAME_NAME, ODD, TURNED, NEIGHBOURS = 2.6, 2.2, 1.2, 0.1
+
+#: what a statement that becomes the reference's earns
+LIKENESS = 2.5
+
+#: proposals of one statement; odd numbers of the reference that are tried in each place
+MOST, FEW = 60, 6
+
+#: kinds of edits that many proposals are of and few mistakes are undone by
+RARE = {"name": 0.5, "missing": 0.2}
+
+#: likeness of two statements from which on they are held against each other
+ALIKE = 0.45
+
+#: numbers that every program has
+_COMMON = frozenset({0.0, 1.0, 2.0, -1.0})
+
+#: functions of other stages that a stage runs, and that are right only so far as the stage of theirs could see
+_ALSO = {
+    "backward": {"build_model", "loss", "build_optimizer", "build_scheduler"},
+    "optimizer": {"build_model"},
+    "init": {"build_model"},
+    "metric": {"build_dataset", "build_dataloader"},
+    "infer": {"build_model"},
+}
+
+#: what each further proposal of a statement loses, so that those of other statements are tried between them
+CROWD = 0.03
+
+#: what statements earn that stand near a named one: in its function, in one that it uses
+SAME_FUNCTION, USED = 0.9, 0.6
+
+_FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
+
+#: the id of edits that exchange two statements
+EXCHANGED = "order"
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A statement of one of the sides."""
+
+    source: Source
+    statement: ast.stmt
+    home: ast.AST
+    words: tuple[str, ...]
+    bag: Counter[str]
+
+
+@dataclass(frozen=True)
+class _Literals:
+    """The numbers, texts and truth values of a program: those under a name, and all."""
+
+    named: dict[str, set[object]]
+    every: set[object]
+
+
+def proposals(
+    stage: str, doubtful: Iterable[str], sides: tuple[list[Source], list[Source]], framework: str, points: list[Divergence]
+) -> list[Proposal]:
+    """Edits of statements that a stage may run, the likeliest first.
+
+    Args:
+        stage: that diverges.
+        doubtful: other stages that are not known to be right; what they alone run is looked at too.
+        sides: the sources of the reference and of the candidate.
+        framework: of the candidate.
+        points: of the stage; what is near their lines comes first.
+    """
+    entries = {name for each in (stage, *doubtful) for name in BY_NAME[each].functions} | _ALSO.get(stage, set())
+    theirs = [_known(*each) for source in sides[0] for each in _statements(source.tree, source)]
+    literals = tuple(_literals(side) for side in sides)
+    found: list[Proposal] = []
+    likest: dict[int, tuple[float, int]] = {}
+    point = replace(points[0], what="") if points else Divergence(None, None)
+    near = _Near(points, sides[1])
+    reachable = _reachable(entries, sides[1])
+    for known in reachable:
+        ratio, at = _likest(known, theirs)
+        likest[id(known.statement)] = ratio, at
+        beside = [Beside(theirs[at].source, theirs[at].statement, theirs[at].home)] if at >= 0 else []
+        site = Site(known.source, known.statement.lineno, known.statement, known.home, point, beside, framework)
+        own = list(_of_literals(site, literals)) + (_of_likeness(site, ratio) if ratio < 1.0 else [])
+        gain = near.gain(known)
+        own.sort(key=lambda each: -each.weight)
+        found += [replace(each, weight=each.weight + gain - CROWD * place) for place, each in enumerate(own)]
+    found += _exchanged(reachable, likest, theirs, near)
+    return sorted(found, key=lambda each: -each.weight)
+
+
+class _Near:
+    """What stands near the lines that points name.
+
+    Args:
+        points: whose lines, and lines that led there.
+        sources: of the candidate.
+    """
+
+    def __init__(self, points: list[Divergence], sources: list[Source]) -> None:
+        named = [SourceLine.of(text) for each in points if (own := each.candidate) is not None for text in (own.source, *own.lines)]
+        self._functions: set[int] = set()
+        self._used: set[str] = set()
+        for source in sources:
+            lines = {each.line for each in named if each is not None and Path(each.file).resolve() == source.path}
+            for home in _functions_of(source.tree, lines):
+                self._functions.add(id(home))
+                self._used |= {str(getattr(node, "id", None) or getattr(node, "attr", "")) for node in ast.walk(home)}
+
+    def gain(self, known: _Known, statement: ast.stmt | None = None) -> float:
+        """What a statement earns; ``statement``: one in the body of the known one."""
+        inner = known.statement if statement is not None and isinstance(known.statement, _FUNCTIONS) else known.home
+        if id(inner) in self._functions or id(known.statement) in self._functions:
+            return SAME_FUNCTION
+        names = {getattr(inner, "name", ""), *_bound(known.statement)} if isinstance(inner, _FUNCTIONS | ast.Module) else set()
+        return USED if names & self._used else 0.0
+
+
+def _functions_of(tree: ast.AST, lines: set[int]) -> Iterator[ast.AST]:
+    """The innermost function or class around each line."""
+    for line in lines:
+        around = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, _FUNCTIONS | ast.ClassDef) and node.lineno <= line <= (node.end_lineno or node.lineno)
+        ]
+        if around:
+            yield max(around, key=lambda node: node.lineno)
+
+
+def _statements(tree: ast.AST, source: Source) -> Iterator[tuple[Source, ast.stmt, ast.AST]]:
+    """All statements of a file with the function, class or module around each, in their order."""
+    todo: list[tuple[ast.AST, ast.AST]] = [(tree, tree)]
+    while todo:
+        node, home = todo.pop()
+        inner = node if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) else home
+        children = list(ast.iter_child_nodes(node))
+        for child in children:
+            if isinstance(child, ast.stmt) and not isinstance(child, ast.Import | ast.ImportFrom) and is_shallow(child):
+                yield source, child, inner
+        todo += [(child, inner) for child in reversed(children)]
+
+
+def _known(source: Source, statement: ast.stmt, home: ast.AST) -> _Known:
+    told = tuple(words(statement))
+    return _Known(source, statement, home, told, Counter(told))
+
+
+def _reachable(entries: set[str], sources: list[Source]) -> list[_Known]:
+    """The statements of what functions of these names use, by name: the candidate's names need not be the reference's.
+
+    A side's own name of a function may be another one: without any of them all statements are taken.
+    """
+    bound: dict[str, list[tuple[Source, ast.stmt]]] = defaultdict(list)
+    for source in sources:
+        for node in source.tree.body:
+            for name in _bound(node):
+                bound[name].append((source, node))
+    todo = [name for name in entries if name in bound] or list(bound)
+    seen, nodes = set(todo), {}
+    while todo:
+        for source, node in bound.get(todo.pop(), ()):
+            if id(node) in nodes:
+                continue
+            nodes[id(node)] = source, node
+            used = {name for each in ast.walk(node) for name in (getattr(each, "id", None), getattr(each, "attr", None)) if name in bound}
+            todo += used - seen
+            seen |= used
+    return [_known(*each) for source, node in nodes.values() for each in [(source, node, source.tree), *_statements(node, source)]]
+
+
+def _bound(node: ast.stmt) -> list[str]:
+    """Names that a statement of a module binds; a block's inner ones too."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [node.name]
+    return [each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
+
+
+def _likest(known: _Known, theirs: list[_Known]) -> tuple[float, int]:
+    """How like the likest statement of the reference is, and its number; -1 where none is like."""
+    best, at = ALIKE, -1
+    size = len(known.words)
+    for number, each in enumerate(theirs):
+        if type(each.statement) is not type(known.statement) and not isinstance(
+            each.statement, ast.Assign | ast.Return | ast.AnnAssign | ast.Expr
+        ):
+            continue
+        total = size + len(each.words)
+        if not total or 2.0 * sum((known.bag & each.bag).values()) / total <= best:
+            continue
+        ratio = SequenceMatcher(None, known.words, each.words, autojunk=False).ratio()
+        if ratio > best:
+            best, at = ratio, number
+    return (best, at) if at >= 0 else (0.0, -1)
+
+
+def _literals(sources: list[Source]) -> _Literals:
+    named: dict[str, set[object]] = defaultdict(set)
+    every: set[object] = set()
+    for source in sources:
+        for name, node in _with_names(source.tree):
+            value = _key(literal(node))
+            every.add(value)
+            if name:
+                named[name].add(value)
+    return _Literals(dict(named), every)
+
+
+def _with_names(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    """Literals and the names under which they stand: of a keyword, an entry, a default, a variable, an attribute.
+
+    In a call or a list of several the place is part of the name.
+    """
+    todo: list[tuple[ast.AST, str]] = [(tree, "")]
+    while todo:
+        node, name = todo.pop()
+        if literal(node) is not ...:
+            yield name, node
+            continue
+        if isinstance(node, ast.arguments):
+            todo += _defaults(node)
+            continue
+        for child, inner in _children(node):
+            todo.append((child, inner if inner is not None else name))
+
+
+def _children(node: ast.AST) -> Iterator[tuple[ast.AST, str | None]]:
+    """The parts of a node, each with the name that it gets here; None where it keeps the outer one."""
+    if isinstance(node, ast.keyword):
+        yield node.value, word(node.arg or "")
+    elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+        yield from _assigned(node)
+    elif isinstance(node, ast.Dict):
+        yield from _entries(node)
+    elif isinstance(node, ast.List | ast.Tuple):
+        for number, each in enumerate(node.elts):
+            yield each, None if len(node.elts) == 1 else f"entry {number} of {len(node.elts)}"
+    elif isinstance(node, ast.Call):
+        called = word(str(getattr(node.func, "attr", None) or getattr(node.func, "id", None) or ""))
+        yield node.func, ""
+        yield from ((each, f"{called} {number}") for number, each in enumerate(node.args))
+        yield from ((keyword, "") for keyword in node.keywords)
+    else:
+        yield from ((child, "" if isinstance(node, ast.stmt) else None) for child in ast.iter_child_nodes(node))
+
+
+def _assigned(node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> Iterator[tuple[ast.AST, str]]:
+    target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+    if node.value is not None:
+        yield node.value, word(str(getattr(target, "attr", None) or getattr(target, "id", None) or ""))
+
+
+def _entries(node: ast.Dict) -> Iterator[tuple[ast.AST, str]]:
+    for key, value in zip(node.keys, node.values, strict=True):
+        text = literal(key) if key is not None else None
+        yield value, text if isinstance(text, str) else ""
+
+
+def _defaults(node: ast.arguments) -> list[tuple[ast.AST, str]]:
+    names = [*node.posonlyargs, *node.args]
+    pairs = list(zip(names[len(names) - len(node.defaults) :], node.defaults, strict=True))
+    pairs += [(name, value) for name, value in zip(node.kwonlyargs, node.kw_defaults, strict=True) if value is not None]
+    return [(value, word(name.arg)) for name, value in pairs]
+
+
+def _key(value: object) -> object:
+    return float(value) if is_number(value) else value  # type: ignore[arg-type]
+
+
+def _of_literals(site: Site, literals: tuple[_Literals, ...]) -> Iterator[Proposal]:
+    """Numbers, texts and truth values that the reference has under the same name, or that only it has."""
+    theirs, own = literals
+    inside = {id(node) for node in site.nodes}
+    lacking = [value for value in theirs.every - own.every if not isinstance(value, bool) and value not in _COMMON]
+    for name, node in _with_names(site.statement):
+        have = literal(node)
+        key = _key(have)
+        if id(node) not in inside or isinstance(node, ast.JoinedStr):
+            continue
+        under = theirs.named.get(name, set()) if name and not name.startswith("entry ") else set()
+        if key not in under:
+            weight = SAME_NAME / max(1, len(under))
+            yield from (_written(site, node, value, weight) for value in _fitting(key, under))
+        if key not in theirs.every and not isinstance(have, bool):
+            fitting = sorted(_fitting(key, lacking), key=lambda value: _far(key, value))[:FEW]
+            yield from (_written(site, node, value, ODD - 0.1 * place) for place, value in enumerate(fitting))
+
+
+def _written(site: Site, node: ast.AST, value: object, weight: float) -> Proposal:
+    have = literal(node)
+    whole = isinstance(value, float) and value == int(value) and isinstance(have, int)
+    text = value_text(int(value) if whole else value)  # type: ignore[call-overload]
+    return site.replaced(node, text, other_constant.ID, instead(site.text(node), text), weight)
+
+
+def _fitting(have: object, values: Iterable[object]) -> list[object]:
+    """Values of the same kind as one."""
+    return [value for value in values if type(value) is type(have) and value != have and value_text(value)]
+
+
+def _far(have: object, value: object) -> float:
+    """How unlike two numbers are, or two texts."""
+    if isinstance(have, float) and isinstance(value, float):
+        return abs(have - value) / (abs(have) + abs(value) or 1.0)
+    return 1.0 - SequenceMatcher(None, str(have), str(value), autojunk=False).ratio()
+
+
+def _of_likeness(site: Site, before: float) -> list[Proposal]:
+    """Edits of every kind, by how much they make the statement like the reference's likest one."""
+    found = []
+    beside = [words(each.statement) for each in site.beside]
+    seen = {ast.dump(site.statement)}
+    for kind, propose in EDITS.items():
+        if kind in _OF_POINTS:
+            continue
+        for proposal in propose(site):
+            statement = _edited(site, proposal)
+            told = ast.dump(statement) if statement is not None else ""
+            if statement is None or told in seen:
+                continue
+            seen.add(told)
+            gain = max((SequenceMatcher(None, words(statement), each, autojunk=False).ratio() for each in beside), default=before) - before
+            found.append(replace(proposal, weight=proposal.weight + LIKENESS * gain - RARE.get(kind, 0.0)))
+    return sorted(found, key=lambda each: -each.weight)[:MOST]
+
+
+def _edited(site: Site, proposal: Proposal) -> ast.stmt | None:
+    """The statement after an edit, without those in it; None where it is no Python."""
+    statement, edit = site.statement, proposal.edit
+    first, last = site.source.line_span(statement.lineno, header_end(statement))
+    if edit.start < first or edit.end > last:
+        return None
+    text = textwrap.dedent(site.source.text[first : edit.start] + edit.text + site.source.text[edit.end : last]).strip()
+    text = text[2:] if text.startswith("elif") else text
+    if getattr(statement, "body", None):
+        text = f"{text}\n    pass" if text.endswith(":") else text
+    try:
+        body = ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return body[0] if len(body) == 1 else None
+
+
+def _exchanged(reachable: list[_Known], likest: dict[int, tuple[float, int]], theirs: list[_Known], near: _Near) -> Iterator[Proposal]:
+    """Neighbouring statements in exchanged places; first those that the reference has the other way round."""
+    for known in reachable:
+        for body in (getattr(known.statement, part, None) for part in ("body", "orelse", "finalbody")):
+            simple = isinstance(body, list) and all(isinstance(each, ast.stmt) for each in body)
+            for one, other in pairwise(body) if simple and body else ():
+                if not (_is_step(one) and _is_step(other)) or ast.dump(one) == ast.dump(other):
+                    continue
+                weight = TURNED if _is_turned(one, other, likest, theirs) else NEIGHBOURS
+                yield _turned(known.source, one, other, weight + near.gain(known, one))
+
+
+def _is_step(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr) and not isinstance(
+        getattr(node, "value", None), ast.Constant
+    )
+
+
+def _is_turned(one: ast.stmt, other: ast.stmt, likest: dict[int, tuple[float, int]], theirs: list[_Known]) -> bool:
+    """Whether the reference has the likest statements of two in one function, the second first."""
+    (_, first), (_, second) = (likest.get(id(each), (0.0, -1)) for each in (one, other))
+    if first < 0 or second < 0 or theirs[first].home is not theirs[second].home:
+        return False
+    return theirs[second].statement.lineno < theirs[first].statement.lineno
+
+
+def _turned(source: Source, one: ast.stmt, other: ast.stmt, weight: float) -> Proposal:
+    (start, middle), (behind, end) = source.span(one), source.span(other)
+    text = source.text[behind:end] + source.text[middle:behind] + source.text[start:middle]
+    cause, fix = tried(f"{source.segment(one).splitlines()[0]} …", f"{source.segment(other).splitlines()[0]} …")
+    return Proposal(EXCHANGED, source.edit(start, end, text), cause, fix, weight)
