@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
 import tempfile
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+os.environ.setdefault("PARALIGN_REPAIR_SECONDS", "0")  # tests that are about repairs say so
 
 TOML = """
 timeout = {timeout}

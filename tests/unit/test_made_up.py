@@ -15,8 +15,14 @@ GRADIENTS = [np.array([3.0, 0.0]), np.array([[0.0, 4.0]])]  # of norm 5 together
 CLIPS = {
     "global": (1.0, [g / 5 for g in GRADIENTS]),
     "tensor": (1.0, [np.array([1.0, 0.0]), np.array([[0.0, 1.0]])]),
+    "group": (3.0, [np.array([3.0, 0.0]), np.array([[0.0, 3.0]])]),  # two groups, of norms 3 and 4
     "value": (2.0, [np.array([2.0, 0.0]), np.array([[0.0, 2.0]])]),
 }
+
+
+def named(reaching, before=GRADIENTS):
+    """Gradients that reach the update, by name."""
+    return {str(number): both for number, both in enumerate(zip(reaching, before, strict=True))}
 
 
 def pair(role, step=2, verdict=DIVERGED):
@@ -34,7 +40,7 @@ def case(kind="global", threshold=1.0, *, alone=True, pairs=(), divergences=(), 
         "backward", DIVERGED, pairs=[moved, pair("scalar", 1, ALIGNED), *pairs], findings=[finding], divergences=list(divergences)
     )
     settings = SimpleNamespace(pace=SimpleNamespace(batches=batches, accumulate=1))
-    context = SimpleNamespace(settings=settings, clipping=Clipping(1, kind, threshold, alone, finding, [moved]))
+    context = SimpleNamespace(settings=settings, clipping=Clipping(1, kind, threshold, alone, finding, [moved], groups={"0": 0, "1": 1}))
     return context, result, StageResult("backward", ALIGNED, pairs=[pair("parameter", verdict=ALIGNED)])
 
 
@@ -42,7 +48,7 @@ def case(kind="global", threshold=1.0, *, alone=True, pairs=(), divergences=(), 
 def test_steps_that_clip_alike_make_up_for_it(kind):
     threshold, clipped = CLIPS[kind]
     context, result, own = case(kind, threshold, pairs=[pair("scalar"), pair("gradient"), pair("parameter")])
-    excuse(context, result, own, list(zip(clipped, GRADIENTS, strict=True)))
+    excuse(context, result, own, named(clipped))
     assert (result.verdict, result.findings, result.divergence) == (ALIGNED, [], None)
     assert "comes to the same" in result.notes[0]
 
@@ -54,13 +60,13 @@ def test_steps_that_clip_alike_make_up_for_it(kind):
 )
 def test_steps_whose_gradients_are_not_so_clipped_do_not(reaching):
     context, result, own = case()
-    excuse(context, result, own, list(zip(reaching, GRADIENTS, strict=True)))
+    excuse(context, result, own, named(reaching))
     assert result.verdict == DIVERGED
 
 
 def test_a_clipping_that_nothing_reaches_is_neither_right_nor_wrong():
     context, result, own = case(threshold=100.0)
-    excuse(context, result, own, list(zip(GRADIENTS, GRADIENTS, strict=True)))
+    excuse(context, result, own, named(GRADIENTS))
     assert (result.verdict, result.findings) == (UNDERPOWERED, [])
     assert "never reach it" in result.warnings[0]
 
@@ -91,7 +97,7 @@ def test_a_clipping_that_nothing_reaches_is_neither_right_nor_wrong():
 def test_what_else_differs_is_never_made_up_for(more):
     context, result, own = case(**more)
     clipped = CLIPS["global"][1]
-    excuse(context, result, own, list(zip(clipped, GRADIENTS, strict=True)))
+    excuse(context, result, own, named(clipped))
     assert result.verdict == DIVERGED
     assert result.findings
 

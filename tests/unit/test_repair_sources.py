@@ -146,6 +146,11 @@ def first(tmp_path, candidate, reference, *, own=None, theirs=None, value=None, 
         ("z = paddle.exp(a) / paddle.sum(a)", "z = torch.exp(a) / torch.mean(a)", "z = paddle.exp(a) / paddle.mean(a)", "function", {}),
         ("def f(x, h, g):\n    return x + h", "def f(x, h, g):\n    return x + g", "return x + g", "name", {}),
         ("h = self.conv(v)", "h = F.silu(self.conv(v))", "h = F.silu(self.conv(v))", "missing", {}),
+        ("n = len(x)\nv = s / n", "v = x.std()", "v = s / (n - 1)", "off-by-one", {}),
+        ("v = rows[: n - 1]", "v = rows[:n]", "v = rows[: n]", "off-by-one", {}),
+        ("y = x[::-1].transpose(1, 0, 2)", "y = x.swapaxes(0, 1)[::-1]", "y = x.transpose(1, 0, 2)[::-1]", "order", {}),
+        ("n = 3\ny = paddle.exp(x)", "n = 3\ny = torch.exp(x)[:n]", "y = paddle.exp(x)[:n]", "missing", {}),
+        ("y = label(x, structure=s)", "y = components(x)", "y = label(x)", "extra", {}),
         ("def f(x):\n    x = x * 2.0\n    return x.exp()", "def f(x):\n    return x", "return x", "extra", {}),
     ],
 )  # fmt: skip
@@ -163,7 +168,7 @@ def test_the_edit_of_each_kind_is_proposed(tmp_path, candidate, reference, due, 
 def test_the_kinds_have_ids_that_stay():
     assert set(EDITS) == {
         "value", "argument", "catalogue", "constant", "operator", "order", "function", "name", "missing", "layer", "entry", "statement",
-        "extra",
+        "off-by-one", "extra",
     }  # fmt: skip
 
 

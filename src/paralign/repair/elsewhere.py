@@ -21,7 +21,8 @@ from paralign.registry import BY_NAME
 from paralign.repair.edited_source import header_end
 from paralign.repair.edits import EDITS, known_value, measured_argument, missing_statement, other_constant
 from paralign.repair.edits.sentences import instead, tried
-from paralign.repair.proposals import Beside, Proposal, Site, is_number, is_shallow, literal, value_text
+from paralign.repair.proposals import Beside, Proposal, Site, is_number, is_shallow, literal, parts_of, value_text
+from paralign.repair.ranking import FORBIDDEN, is_safe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -305,11 +306,12 @@ def _of_literals(site: Site, literals: tuple[_Literals, ...]) -> Iterator[Propos
     """Numbers, texts and truth values that the reference has under the same name, or that only it has."""
     theirs, own = literals
     inside = {id(node) for node in site.nodes}
+    acting = {id(each) for node in site.nodes if isinstance(node, ast.Call) and _acts(node) for each in ast.walk(node)}
     lacking = [value for value in theirs.every - own.every if not isinstance(value, bool) and value not in _COMMON]
     for name, node in _with_names(site.statement):
         have = literal(node)
         key = _key(have)
-        if id(node) not in inside or isinstance(node, ast.JoinedStr):
+        if id(node) not in inside or id(node) in acting or (isinstance(have, str) and not _is_word(have)):
             continue
         under = theirs.named.get(name, set()) if name and not name.startswith("entry ") else set()
         if key not in under:
@@ -318,6 +320,23 @@ def _of_literals(site: Site, literals: tuple[_Literals, ...]) -> Iterator[Propos
         if key not in theirs.every and not isinstance(have, bool):
             fitting = sorted(_fitting(key, lacking), key=lambda value: _far(key, value))[:FEW]
             yield from (_written(site, node, value, ODD - 0.1 * place) for place, value in enumerate(fitting))
+
+
+def _is_word(text: object) -> bool:
+    """Whether a text is the name of a choice, such as ``"mean"``: no path, no mode of a file, no sentence."""
+    return isinstance(text, str) and text.isidentifier() and len(text) > 2  # noqa: PLR2004 - modes of files have up to two letters
+
+
+def _acts(node: ast.AST) -> bool:
+    """Whether a piece calls what acts on the world."""
+    names = {getattr(each, "id", None) or getattr(each, "attr", None) for each in ast.walk(node)}
+    return bool(names & FORBIDDEN)
+
+
+def _acting(statement: ast.stmt) -> list[str]:
+    """The calls of a statement itself that act on the world: no edit may change what they are given."""
+    calls = [node for node in parts_of(statement) if isinstance(node, ast.Call)]
+    return sorted(ast.dump(node) for node in calls if {getattr(node.func, "id", ""), getattr(node.func, "attr", "")} & FORBIDDEN)
 
 
 def _written(site: Site, node: ast.AST, value: object, weight: float) -> Proposal:
@@ -329,7 +348,8 @@ def _written(site: Site, node: ast.AST, value: object, weight: float) -> Proposa
 
 def _fitting(have: object, values: Iterable[object]) -> list[object]:
     """Values of the same kind as one."""
-    return [value for value in values if type(value) is type(have) and value != have and value_text(value)]
+    fitting = [value for value in values if type(value) is type(have) and value != have and value_text(value)]
+    return [value for value in fitting if not isinstance(value, str) or _is_word(value)]
 
 
 def _far(have: object, value: object) -> float:
@@ -343,6 +363,7 @@ def _of_likeness(site: Site, before: float) -> list[Proposal]:
     """Edits of every kind, by how much they make the statement like the reference's likest one."""
     found = []
     beside = [words(each.statement) for each in site.beside]
+    before_acts = _acting(site.statement)
     seen = {ast.dump(site.statement)}
     for kind, propose in EDITS.items():
         if kind in _OF_POINTS:
@@ -350,7 +371,7 @@ def _of_likeness(site: Site, before: float) -> list[Proposal]:
         for proposal in propose(site):
             statement = _edited(site, proposal)
             told = ast.dump(statement) if statement is not None else ""
-            if statement is None or told in seen:
+            if statement is None or told in seen or not is_safe(site, statement) or _acting(statement) != before_acts:
                 continue
             seen.add(told)
             gain = max((SequenceMatcher(None, words(statement), each, autojunk=False).ratio() for each in beside), default=before) - before
@@ -381,7 +402,7 @@ def _exchanged(reachable: list[_Known], likest: dict[int, tuple[float, int]], th
         for body in (getattr(known.statement, part, None) for part in ("body", "orelse", "finalbody")):
             simple = isinstance(body, list) and all(isinstance(each, ast.stmt) for each in body)
             for one, other in pairwise(body) if simple and body else ():
-                if not (_is_step(one) and _is_step(other)) or ast.dump(one) == ast.dump(other):
+                if not (_is_step(one) and _is_step(other)) or ast.dump(one) == ast.dump(other) or _acts(one) or _acts(other):
                     continue
                 weight = TURNED if _is_turned(one, other, likest, theirs) else NEIGHBOURS
                 yield _turned(known.source, one, other, weight + near.gain(known, one))

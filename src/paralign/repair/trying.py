@@ -383,7 +383,7 @@ def _told(search: _Search, stage: StageResult, proposal: Proposal, error_after: 
 def _point(search: _Search, proposal: Proposal) -> Divergence:
     """The line of a proven edit, in the file as the user has it, as a point."""
     path = proposal.edit.path
-    before = search.done.before[path].decode("utf-8", "replace").splitlines()
+    before = search.done.before.get(path, proposal.edit.before).decode("utf-8", "replace").splitlines()
     now = proposal.edit.before.decode("utf-8", "replace").splitlines()
     line = _line(proposal)
     moved = [

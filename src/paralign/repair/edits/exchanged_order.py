@@ -19,6 +19,9 @@ ID = "order"
 #: beside other proposals
 WEIGHT = 0.4
 
+#: of two steps of a chain: there are few
+STEPS = 0.8
+
 #: entries of which any two are exchanged; of more, neighbours only
 FEW = 4
 
@@ -52,7 +55,7 @@ def _turned_steps(site: Site, node: ast.expr) -> Iterator[Proposal]:
     own = site.source.text[start:middle], site.source.text[middle:end]
     if own[0] != own[1]:
         whole = site.source.text[behind:start] + own[1] + own[0]
-        yield site.replaced(node, whole, ID, tried(site.text(node), whole), WEIGHT)
+        yield site.replaced(node, whole, ID, tried(site.text(node), whole), STEPS)
 
 
 def _base(node: ast.expr) -> ast.expr | None:
