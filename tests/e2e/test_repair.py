@@ -33,8 +33,13 @@ def project(folder: Path, reference: str, *changes: tuple[str, str], candidate: 
 
 @pytest.fixture
 def run(run):
-    """The command ``paralign repair``."""
-    return lambda folder, *options: run("repair", folder, *options, timeout=400)
+    """The command ``paralign repair``; ``check`` of it is ``paralign check``."""
+
+    def repair(folder, *options):
+        return run("repair", folder, *options, timeout=400)
+
+    repair.check = lambda folder, *options: run("check", folder, *options, timeout=400)
+    return repair
 
 
 def findings(folder: Path) -> dict[str, list[dict]]:
@@ -158,6 +163,45 @@ def test_two_faults_of_one_stage_are_repaired_one_after_the_other(run, tmp_path)
     found = findings(folder)["metric"]
     assert len(found) == 2
     assert all(f["proven"] and f["error_after"] < 1e-6 for f in found)
+
+
+FAR = """import numpy as np
+
+def build_model():
+    return lambda x: x
+
+
+LEVELS = {"high": 1.6449, "low": -0.385}
+
+
+def rescaled(numbers, shift=0.375):
+    numbers = numbers / np.abs(numbers).max()
+    return numbers - shift
+
+
+def predict(path):
+    numbers = np.array([float(word) for word in open(path).read().split()])
+    scaled = rescaled(numbers)
+    return {"score": scaled * LEVELS["high"] + LEVELS["low"]}
+"""
+
+
+@pytest.mark.parametrize(("right", "wrong"), [('"high": 1.6449', '"high": 1.2816'), ("shift=0.375", "shift=0.625")])
+def test_a_check_that_is_asked_for_nothing_leads_with_the_line_of_a_proven_edit(run, tmp_path, monkeypatch, right, wrong):
+    monkeypatch.setenv("PARALIGN_REPAIR_SECONDS", "60")
+    settings = block("repair.md", "toml").replace('"data", "metric", "infer"', '"infer"')
+    folder = project(tmp_path / "p", FAR, (right, wrong), settings=settings)
+    done = run.check(folder)
+    assert done.code == 1, done.out + done.err
+    stage = json.loads((folder / "result" / "report.json").read_text())["stages"][-1]
+    line = 1 + next(n for n, text in enumerate(FAR.splitlines()) if right in text)
+    assert stage["divergence"]["candidate"]["source"].endswith(f"candidate.py:{line}")
+    assert stage["divergence"]["confirmed"]
+    assert stage["findings"][0]["proven"]
+    assert stage["findings"][0]["patch"]
+    assert (folder / "result" / "report.html").exists()
+    monkeypatch.setenv("PARALIGN_REPAIR_SECONDS", "soon")
+    assert run.check(folder).code == 2
 
 
 TORCH = """import torch

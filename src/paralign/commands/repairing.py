@@ -29,7 +29,7 @@ SHORT, VARIABLE = 20.0, "PARALIGN_REPAIR_SECONDS"
 
 
 def short_box() -> float:
-    """Seconds in which a check tries edits where neither its options nor the project file say how long.
+    """Seconds in which a check tries edits, where nothing else says how long.
 
     Raises:
         UsageError: the variable holds no number of seconds.
@@ -42,7 +42,7 @@ def short_box() -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < math.inf:
-        raise UsageError(f"{VARIABLE} must be a number of seconds, 0 or more, not {text!r}")
+        raise UsageError(f"PARALIGN_REPAIR_SECONDS must be a number of seconds, 0 or more, not {text!r}")
     return seconds
 
 

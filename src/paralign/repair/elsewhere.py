@@ -164,7 +164,7 @@ def _functions_of(tree: ast.AST, lines: set[int]) -> Iterator[ast.AST]:
 
 
 def _statements(tree: ast.AST, source: Source) -> Iterator[tuple[Source, ast.stmt, ast.AST]]:
-    """All statements of a file with the function, class or module around each, in their order."""
+    """All statements of a file in their order, with what is around each."""
     todo: list[tuple[ast.AST, ast.AST]] = [(tree, tree)]
     while todo:
         node, home = todo.pop()
@@ -182,7 +182,7 @@ def _known(source: Source, statement: ast.stmt, home: ast.AST) -> _Known:
 
 
 def _reachable(entries: set[str], sources: list[Source]) -> list[_Known]:
-    """The statements of what functions of these names use, by name: the candidate's names need not be the reference's.
+    """The statements of what functions of these names use, followed by name.
 
     A side's own name of a function may be another one: without any of them all statements are taken.
     """
@@ -212,7 +212,7 @@ def _bound(node: ast.stmt) -> list[str]:
 
 
 def _likest(known: _Known, theirs: list[_Known]) -> tuple[float, int]:
-    """How like the likest statement of the reference is, and its number; -1 where none is like."""
+    """How like the reference's likest statement is, and its number; -1 without one."""
     best, at = ALIKE, -1
     size = len(known.words)
     for number, each in enumerate(theirs):
@@ -242,7 +242,7 @@ def _literals(sources: list[Source]) -> _Literals:
 
 
 def _with_names(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
-    """Literals and the names under which they stand: of a keyword, an entry, a default, a variable, an attribute.
+    """Literals and the names of keywords, entries and variables under which they stand.
 
     In a call or a list of several the place is part of the name.
     """
@@ -260,7 +260,7 @@ def _with_names(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
 
 
 def _children(node: ast.AST) -> Iterator[tuple[ast.AST, str | None]]:
-    """The parts of a node, each with the name that it gets here; None where it keeps the outer one."""
+    """The parts of a node, each with its name here; None where the outer one holds."""
     if isinstance(node, ast.keyword):
         yield node.value, word(node.arg or "")
     elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
@@ -303,7 +303,7 @@ def _key(value: object) -> object:
 
 
 def _of_literals(site: Site, literals: tuple[_Literals, ...]) -> Iterator[Proposal]:
-    """Numbers, texts and truth values that the reference has under the same name, or that only it has."""
+    """Literals that the reference has under the same name, or that only it has."""
     theirs, own = literals
     inside = {id(node) for node in site.nodes}
     acting = {id(each) for node in site.nodes if isinstance(node, ast.Call) and _acts(node) for each in ast.walk(node)}
@@ -323,7 +323,7 @@ def _of_literals(site: Site, literals: tuple[_Literals, ...]) -> Iterator[Propos
 
 
 def _is_word(text: object) -> bool:
-    """Whether a text is the name of a choice, such as ``"mean"``: no path, no mode of a file, no sentence."""
+    """Whether a text names a choice, as ``"mean"`` does: no path, mode or sentence."""
     return isinstance(text, str) and text.isidentifier() and len(text) > 2  # noqa: PLR2004 - modes of files have up to two letters
 
 
@@ -334,7 +334,7 @@ def _acts(node: ast.AST) -> bool:
 
 
 def _acting(statement: ast.stmt) -> list[str]:
-    """The calls of a statement itself that act on the world: no edit may change what they are given."""
+    """The calls of a statement that act on the world: what they get stays as it is."""
     calls = [node for node in parts_of(statement) if isinstance(node, ast.Call)]
     return sorted(ast.dump(node) for node in calls if {getattr(node.func, "id", ""), getattr(node.func, "attr", "")} & FORBIDDEN)
 
@@ -360,7 +360,7 @@ def _far(have: object, value: object) -> float:
 
 
 def _of_likeness(site: Site, before: float) -> list[Proposal]:
-    """Edits of every kind, by how much they make the statement like the reference's likest one."""
+    """Edits of every kind, by how like the reference's likest statement they make it."""
     found = []
     beside = [words(each.statement) for each in site.beside]
     before_acts = _acting(site.statement)
@@ -397,7 +397,7 @@ def _edited(site: Site, proposal: Proposal) -> ast.stmt | None:
 
 
 def _exchanged(reachable: list[_Known], likest: dict[int, tuple[float, int]], theirs: list[_Known], near: _Near) -> Iterator[Proposal]:
-    """Neighbouring statements in exchanged places; first those that the reference has the other way round."""
+    """Neighbours in exchanged places, first those that the reference has so."""
     for known in reachable:
         for body in (getattr(known.statement, part, None) for part in ("body", "orelse", "finalbody")):
             simple = isinstance(body, list) and all(isinstance(each, ast.stmt) for each in body)
@@ -415,7 +415,7 @@ def _is_step(node: ast.stmt) -> bool:
 
 
 def _is_turned(one: ast.stmt, other: ast.stmt, likest: dict[int, tuple[float, int]], theirs: list[_Known]) -> bool:
-    """Whether the reference has the likest statements of two in one function, the second first."""
+    """Whether the reference has the likest of two in one function, the second first."""
     (_, first), (_, second) = (likest.get(id(each), (0.0, -1)) for each in (one, other))
     if first < 0 or second < 0 or theirs[first].home is not theirs[second].home:
         return False

@@ -459,7 +459,7 @@ def _manifests(wanted: str | dict[str, Any] | None, path: Path) -> dict[str, Pat
 
 
 def _repair(table: dict[str, Any], path: Path) -> float | None:
-    """Seconds in which a check that diverges tries edits; None where that is left to who asks for the check."""
+    """Seconds in which a check that diverges tries edits; None where it says nothing."""
     if "seconds" not in table:
         return None
     seconds = float(table["seconds"])

@@ -220,7 +220,7 @@ TOLD = 1 << 16
 
 
 def _with_rows(session: Session, seen: "List[str] | None", batch: Tuple[Any, Any]) -> "List[str] | None":
-    """The digests of samples with those of a batch; None where there are too many, or rows are not along the first axis."""
+    """Digests of samples with those of a batch; None of too many, or without rows."""
     if seen is None:
         return None
     found = [leaf for part in batch for _, leaf in leaves(part, session.adapter.is_tensor)]

@@ -46,7 +46,7 @@ def propose(site: Site) -> Iterator[Proposal]:
 
 
 def _turned_steps(site: Site, node: ast.expr) -> Iterator[Proposal]:
-    """The last two steps of a chain (methods, indices) the other way round: ``x[a].f(b)`` as ``x.f(b)[a]``."""
+    """The last two steps of a chain the other way round: ``x[a].f(b)`` as ``x.f(b)[a]``."""
     inner = _base(node)
     first = _base(inner) if inner is not None else None
     if inner is None or first is None or isinstance(getattr(node, "ctx", None), ast.Store):

@@ -87,7 +87,7 @@ def _terms(site: Site) -> list[tuple[str, str]]:
 
 
 def _slices(site: Site) -> list[str]:
-    """Slices and indices of the reference's statement that the candidate can write, brackets included."""
+    """The reference's slices and indices that the candidate can write, with brackets."""
     own = {ast.unparse(node.slice) for node in site.nodes if isinstance(node, ast.Subscript)}
     found: dict[str, None] = {}
     for node in (inner for beside in site.beside for inner in beside.nodes if isinstance(inner, ast.Subscript)):

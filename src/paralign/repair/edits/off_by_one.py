@@ -44,7 +44,7 @@ def _without_one(node: ast.AST | None) -> ast.expr | None:
 
 
 def _is_count(node: ast.AST, parent: ast.AST | None) -> bool:
-    """Whether an expression is a length, a divisor, a bound of a slice or range, or what is compared with one."""
+    """Whether an expression is a length, a divisor, or a bound of a slice or range."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len":
         return True
     if not isinstance(node, ast.Name | ast.Attribute | ast.BinOp) or isinstance(getattr(node, "ctx", None), ast.Store):

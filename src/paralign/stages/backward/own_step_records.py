@@ -187,6 +187,6 @@ def is_random(capture: Capture) -> bool:
 
 
 def first_gradients(steps: Steps, method: Method) -> dict[str, tuple[Any, Any]]:
-    """The gradients that reach the first update, by the reference's names, a pair for each parameter with both."""
+    """The gradients that reach the first update, by name, a pair where both are known."""
     found = steps.values("gradient", (method.reference_run, method.candidate_run), 0)
     return {first.name: (here.array, there.array) for first, _, here, there in found if there is not None and here.array.size}

@@ -86,7 +86,7 @@ def _judge_counts(result: StageResult, counts: list[int], told: str) -> None:
 
 
 def _saw_others(result: StageResult, answers: list[OwnEvaluated], apart: list[str]) -> bool:
-    """Whether the evaluations saw samples that are not the same, as with shuffled loaders that leave some out.
+    """Whether the evaluations saw other samples, as shuffled loaders that drop some do.
 
     Their results then say nothing of the models. Samples of which hardly any are equal have another form: that says nothing either way.
     """
