@@ -124,3 +124,21 @@ def test_odd_sources_give_python_or_nothing(tmp_path, body):
 def test_a_side_without_functions_of_these_names_is_looked_at_whole(tmp_path):
     text = "def score(x):\n    return x * 2.5\n"
     assert any("2.75" in after for after in proposed(tmp_path, text, text, reference=text.replace("2.5", "2.75"), candidate=text))
+
+
+def test_an_argument_that_is_left_out_where_only_the_reference_has_the_number(tmp_path):
+    reference = "def metric(x, y):\n    return F.elu(x, 0.8) - y\n"
+    right = "import paddle.nn.functional as F\n\n\ndef metric(x, y):\n    h = F.elu(x, alpha=0.8)\n    return h - y\n"
+    after = proposed(tmp_path, ", alpha=0.8", "", reference=reference, candidate=right)
+    assert right in after[:6]
+
+
+def test_an_if_and_its_elif_in_the_other_order(tmp_path):
+    right = "def metric(x, y):\n    if x > 3:\n        y += 1\n        y += 2\n    elif y > 3:\n        y += 5\n    else:\n        y = 0\n    return y\n"
+    one, other = "x > 3:\n        y += 1\n        y += 2\n", "y > 3:\n        y += 5\n"
+    wrong = right.replace(f"if {one}    elif {other}", f"if {other}    elif {one}")
+    after = proposed(tmp_path, right, wrong, reference=right, candidate=right)
+    assert right in after
+    one_line = "def metric(x, y):\n    if x: y += 1\n    elif y: y += 2\n    return y\n"
+    for text in proposed(tmp_path, one_line, one_line, reference=REFERENCE, candidate=one_line):
+        assert "elif" in text

@@ -15,12 +15,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paralign.catalogue.ported_names import word, words
+from paralign.catalogue.ported_names import last_name, signature, word, words
 from paralign.model import Divergence, SourceLine
 from paralign.registry import BY_NAME
 from paralign.repair.edited_source import header_end
 from paralign.repair.edits import EDITS, known_value, measured_argument, missing_statement, other_constant
 from paralign.repair.edits.sentences import instead, tried
+from paralign.repair.edits.sentences import lacking as lacking_words
 from paralign.repair.proposals import Beside, Proposal, Site, is_number, is_shallow, literal, parts_of, value_text
 from paralign.repair.ranking import FORBIDDEN, is_safe
 
@@ -34,7 +35,7 @@ _OF_POINTS = frozenset({known_value.ID, measured_argument.ID, missing_statement.
 
 #: beside other proposals: the number that the reference has under the same name; one that nothing of the candidate's has, in the place of
 #: one that nothing of the reference's has; neighbours in the reference's order; neighbours in another order
-SAME_NAME, ODD, TURNED, NEIGHBOURS = 2.6, 2.2, 1.2, 0.1
+SAME_NAME, ODD, LEFT_OUT, TURNED, NEIGHBOURS = 2.6, 2.2, 1.4, 1.2, 0.1
 
 #: what a statement that becomes the reference's earns
 LIKENESS = 2.5
@@ -65,6 +66,9 @@ CROWD = 0.03
 
 #: what statements earn that stand near a named one: in its function, in one that it uses
 SAME_FUNCTION, USED = 0.9, 0.6
+
+#: an ``if`` and its ``elif`` exchanged
+BRANCHES = 0.5
 
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -116,7 +120,9 @@ def proposals(
         likest[id(known.statement)] = ratio, at
         beside = [Beside(theirs[at].source, theirs[at].statement, theirs[at].home)] if at >= 0 else []
         site = Site(known.source, known.statement.lineno, known.statement, known.home, point, beside, framework)
-        own = list(_of_literals(site, literals)) + (_of_likeness(site, ratio) if ratio < 1.0 else [])
+        own = [*_of_literals(site, literals), *_of_signatures(site, literals), *_of_branches(site)] + (
+            _of_likeness(site, ratio) if ratio < 1.0 else []
+        )
         gain = near.gain(known)
         own.sort(key=lambda each: -each.weight)
         found += [replace(each, weight=each.weight + gain - CROWD * place) for place, each in enumerate(own)]
@@ -359,6 +365,38 @@ def _far(have: object, value: object) -> float:
     return 1.0 - SequenceMatcher(None, str(have), str(value), autojunk=False).ratio()
 
 
+def _of_signatures(site: Site, literals: tuple[_Literals, ...]) -> Iterator[Proposal]:
+    """Arguments that a call of the framework leaves out, with numbers that only the reference has."""
+    theirs, own = literals
+    lacking = [value for value in theirs.every - own.every if isinstance(value, float) and value not in _COMMON]
+    for node in site.nodes:
+        known = signature(site.framework, last_name(node)) if isinstance(node, ast.Call) else None
+        if known is None or not isinstance(node, ast.Call) or any(isinstance(each, ast.Starred) for each in node.args):
+            continue
+        given = {keyword.arg for keyword in node.keywords}
+        for parameter in known.parameters[len(node.args) :]:
+            name, default = parameter.name, _number(parameter.default)
+            if name in given or default is None:
+                continue
+            named = theirs.named.get(word(name), set()) - own.named.get(word(name), set())
+            values = dict.fromkeys(lacking[:FEW], LEFT_OUT) | {value: SAME_NAME for value in named if isinstance(value, float)}
+            for value, weight in values.items():
+                text = f"{name}={value_text(int(value) if isinstance(default, int) and value == int(value) else value)}"
+                start, end = site.source.span(node)
+                inside = site.source.text[start : end - 1].rstrip()
+                whole = f"{inside}{'' if inside.endswith(('(', ',')) else ', '}{text})"
+                yield site.replaced(node, whole, other_constant.ID, lacking_words(text, whole), weight)
+
+
+def _number(text: str | None) -> float | None:
+    """A default that is a number."""
+    try:
+        value = literal(ast.parse(text or "None", mode="eval").body)
+    except (SyntaxError, ValueError):
+        return None
+    return value if is_number(value) else None  # type: ignore[return-value]
+
+
 def _of_likeness(site: Site, before: float) -> list[Proposal]:
     """Edits of every kind, by how like the reference's likest statement they make it."""
     found = []
@@ -420,6 +458,30 @@ def _is_turned(one: ast.stmt, other: ast.stmt, likest: dict[int, tuple[float, in
     if first < 0 or second < 0 or theirs[first].home is not theirs[second].home:
         return False
     return theirs[second].statement.lineno < theirs[first].statement.lineno
+
+
+def _of_branches(site: Site) -> Iterator[Proposal]:
+    """An ``if`` and its ``elif`` in the other order: where both hold, the first one decides."""
+    first = site.statement
+    if not isinstance(first, ast.If) or len(first.orelse) != 1 or not isinstance(first.orelse[0], ast.If):
+        return
+    second = first.orelse[0]
+    if any(_acts(each) for branch in (first, second) for each in branch.body) or first.test.lineno == first.body[0].lineno:
+        return
+    source = site.source
+    spans = [
+        source.span(first.test),
+        (source.span(first.body[0])[0], source.span(first.body[-1])[1]),
+        source.span(second.test),
+        (source.span(second.body[0])[0], source.span(second.body[-1])[1]),
+    ]
+    if any(one[1] > other[0] for one, other in pairwise(spans)):
+        return
+    texts = [source.text[start:end] for start, end in spans]
+    between = [source.text[one[1] : other[0]] for one, other in pairwise(spans)]
+    whole = texts[2] + between[0] + texts[3] + between[1] + texts[0] + between[2] + texts[1]
+    cause, fix = tried(f"if {texts[0]}: … elif {texts[2]}: …", f"if {texts[2]}: … elif {texts[0]}: …")
+    yield Proposal(EXCHANGED, source.edit(spans[0][0], spans[-1][1], whole), cause, fix, BRANCHES)
 
 
 def _turned(source: Source, one: ast.stmt, other: ast.stmt, weight: float) -> Proposal:

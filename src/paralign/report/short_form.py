@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 #: lines between the table and the verdict: what a reader takes in at once
 LINES = 12
 
+#: how the rule of a point begins that a proven edit has named
+EDITED = "repair/"
+
 #: lines of code named beside the first one, and lines of a patch
 FURTHER, CHANGED = 4, 4
 
@@ -335,9 +338,10 @@ def _code(fault: Divergence, *, patched: bool) -> Iterator[Text]:
     if all(point is not None and _is_placeless(point) for point in points) and len({p.name for p in points if p is not None}) == 1:
         return
     for side, point in (("reference", fault.reference), ("candidate", fault.candidate)):
-        if side == "candidate" and patched:
+        if side == "candidate" and patched and not fault.rule.startswith(EDITED):
             continue
         where, code = _place(point)
+        code = "" if side == "candidate" and patched else code  # the patch shows it
         if side == "reference" and fault.value is not None and fault.value.source:
             where, code = fault.value.source, _valued(fault.value)
         line = Text.assemble(
