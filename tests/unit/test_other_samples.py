@@ -16,13 +16,15 @@ ROWS = [f"{number:016x}" for number in range(10)]
 
 
 def seen(*sides):
-    return [OwnEvaluated(samples=len(side or ()), seen=side) for side in sides]
+    return [OwnEvaluated(samples=len(side or ()), batches=5, seen=side) for side in sides]
 
 
 @pytest.mark.parametrize(
     ("first", "second", "excused"),
     [
-        (ROWS, [*ROWS[1:], "another"], True),
+        (ROWS, [*ROWS[:0:-1], "another"], True),
+        (ROWS, [*ROWS[:9], "another"], False),  # in one order: a wrong sample
+        (ROWS, [*ROWS[:2:-1], "two", "are", "wrong"], False),  # more than a batch
         (ROWS, ROWS[::-1], False),  # the same in another order
         (ROWS, ["another"] * 10, False),  # another form of the same samples, perhaps
         (ROWS, ROWS[:9], False),  # counted elsewhere

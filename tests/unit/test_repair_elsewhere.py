@@ -142,3 +142,36 @@ def test_an_if_and_its_elif_in_the_other_order(tmp_path):
     one_line = "def metric(x, y):\n    if x: y += 1\n    elif y: y += 2\n    return y\n"
     for text in proposed(tmp_path, one_line, one_line, reference=REFERENCE, candidate=one_line):
         assert "elif" in text
+
+
+@pytest.mark.parametrize("number", ["1e999", "0x" + "f" * 400, "float('nan')", "-1e999"])
+def test_numbers_that_no_float_holds_end_nothing(tmp_path, number):
+    one, other = (f"LIMIT = {text}\n\n\ndef metric(x, y):\n    return x * LIMIT - {text}\n" for text in (number, "7.25"))
+    assert proposed(tmp_path, one, one, reference=other, candidate=one)
+    assert proposed(tmp_path, other, other, reference=one, candidate=other)
+
+
+def test_generated_statements_are_left_alone_and_the_time_is_kept(tmp_path):
+    deep = f"T = {'+'.join(['a'] * 900)}\nW = [{', '.join(f'{n}.5' for n in range(300))}]\n\n\ndef metric(x, y):\n    return T * W * 2.5\n"
+    after = proposed(tmp_path, deep, deep, reference=deep.replace("2.5", "2.75"), candidate=deep)
+    assert all(text.startswith(deep[:1900]) for text in after)
+    many = "def metric(x, y):\n" + "".join(f"    v{n} = x * {n}.25 + y\n" for n in range(400)) + "    return v0\n"
+    path = tmp_path / "many.py"
+    path.write_text(many)
+    sides = [Source(path, many.encode())], [Source(path, many.replace(".25", ".75").encode())]
+    assert len(elsewhere.proposals("metric", [], sides, "paddle", [], until=0.0)) < 2000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def metric(x, keep):\n    if not keep:\n        shutil.rmtree(x)\n    return x * 2.5\n",
+        "def metric(x, refresh=False):\n    if refresh:\n        os.remove(x)\n    return x * 2.5\n",
+        "def metric(x, y):\n    name = x + '.bak' * 2\n    open(name, 'w')\n    return x * 2.5\n",
+        "def metric(x, y):\n    np.save(f'a{y}', x * 2.5)\n    return x\n",
+        "STEPS = 7\n\n\ndef metric(x, y):\n    open(f'ckpt_{STEPS}', mode='wb').write(x)\n",
+    ],
+)
+def test_functions_that_change_files_are_not_edited(tmp_path, text):
+    reference = text.replace("2.5", "2.75").replace("False", "True").replace("STEPS = 7", "STEPS = 9").replace("not keep", "keep")
+    assert proposed(tmp_path, text, text, reference=reference, candidate=text) == []

@@ -12,6 +12,7 @@ from paralign import streaming
 from paralign.api.arguments import rules_of
 from paralign.api.output_folder import make_folders
 from paralign.checking import given_tensors, run_stages, sides
+from paralign.errors import message_of, one_line
 from paralign.progress import kept
 from paralign.repair import applying, trying
 from paralign.repair.trying import Repaired
@@ -117,14 +118,16 @@ def repair_project(
             result, context = _checked(project, names, folder, told, fresh=True, lock=lock, profile=profile)
             result.preflight.append(f"nothing was reused from an earlier run: {reason} (it keeps something between its runs)")
         result.command = _command(project, stages, out, strict=strict)
-        limit = next(each for each in (seconds, project.repair, unless_told) if each is not None)
+        asked = seconds if seconds is not None else project.repair
+        limit = unless_told if asked is None else asked
         if limit > 0 and project.streaming.streaming:  # a trial would build the models whole
             limit = 0.0
+        if asked and project.streaming.streaming:
             result.preflight.append("no repair was tried: the models are streamed, block by block")
         repaired = Repaired(verdict=result.verdict)
         if limit > 0:
             _write(project, result, context, folder)  # what the check came to stays, whatever becomes of the search
-            repaired = trying.repair(project, result, folder, limit, told)
+            repaired = _repaired(project, result, folder, limit, told, asked=asked is not None)
         applying.write_patch(folder, repaired)
         _write(project, result, context, folder)
         kept.write(folder, project, result, begun, context.used, strict=strict)
@@ -132,6 +135,17 @@ def repair_project(
         if project.settings.keep == "needed" and not project.streaming.streaming:
             retention.settle(folder / "captures", result, context.reference.asked)
     return Mended(result, folder, repaired)
+
+
+def _repaired(project: Project, result: CheckResult, folder: Path, seconds: float, told: Callable[[str], None], *, asked: bool) -> Repaired:
+    """Try edits; where nobody asked for them, a search that fails is told and changes nothing of the check."""
+    if asked:
+        return trying.repair(project, result, folder, seconds, told)
+    try:
+        return trying.repair(project, result, folder, seconds, told)
+    except Exception as error:  # noqa: BLE001 - whatever goes wrong in it, the check is concluded
+        result.preflight.append(f"edits could not be tried: {one_line(message_of(error))}")
+        return Repaired(verdict=result.verdict)
 
 
 def durations(directory: str | Path, stages: list[str] | None = None, out: str | Path | None = None) -> dict[str, float | None]:

@@ -136,7 +136,10 @@ def _own_words(node: ast.AST) -> Iterable[str]:
 
 def _number(value: object) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return f"{value:g}"
+        try:
+            return f"{value:g}"
+        except OverflowError:  # an integer that no float holds
+            return repr(value)
     return repr(value)
 
 

@@ -133,6 +133,11 @@ def is_python(content: bytes) -> bool:
     return True
 
 
+def line_of(content: bytes, place: int) -> int:
+    """The line, from 1 on, of a byte of a file."""
+    return 1 + len(re.findall(rb"\r\n|\r|\n", content[:place]))
+
+
 def header_end(statement: ast.stmt) -> int:
     """The last line of a statement itself, without the statements in it."""
     body = getattr(statement, "body", None)

@@ -7,11 +7,13 @@ order than the reference's likest statement, an edit that makes both alike is pr
 from __future__ import annotations
 
 import ast
+import math
 import textwrap
+import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +25,7 @@ from paralign.repair.edits import EDITS, known_value, measured_argument, missing
 from paralign.repair.edits.sentences import instead, tried
 from paralign.repair.edits.sentences import lacking as lacking_words
 from paralign.repair.proposals import Beside, Proposal, Site, is_number, is_shallow, literal, parts_of, value_text
-from paralign.repair.ranking import FORBIDDEN, is_safe
+from paralign.repair.ranking import FORBIDDEN, changes_files, is_safe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -45,6 +47,9 @@ MOST, FEW = 60, 6
 
 #: kinds of edits that many proposals are of and few mistakes are undone by
 RARE = {"name": 0.5, "missing": 0.2}
+
+#: nodes of a statement from which on it is left alone
+LONGEST = 200
 
 #: likeness of two statements from which on they are held against each other
 ALIKE = 0.45
@@ -96,7 +101,12 @@ class _Literals:
 
 
 def proposals(
-    stage: str, doubtful: Iterable[str], sides: tuple[list[Source], list[Source]], framework: str, points: list[Divergence]
+    stage: str,
+    doubtful: Iterable[str],
+    sides: tuple[list[Source], list[Source]],
+    framework: str,
+    points: list[Divergence],
+    until: float = math.inf,
 ) -> list[Proposal]:
     """Edits of statements that a stage may run, the likeliest first.
 
@@ -106,6 +116,7 @@ def proposals(
         sides: the sources of the reference and of the candidate.
         framework: of the candidate.
         points: of the stage; what is near their lines comes first.
+        until: when to stop thinking of edits, by ``time.monotonic()``; the statements near the named lines come first.
     """
     entries = {name for each in (stage, *doubtful) for name in BY_NAME[each].functions} | _ALSO.get(stage, set())
     theirs = [_known(*each) for source in sides[0] for each in _statements(source.tree, source)]
@@ -115,7 +126,9 @@ def proposals(
     point = replace(points[0], what="") if points else Divergence(None, None)
     near = _Near(points, sides[1])
     reachable = _reachable(entries, sides[1])
-    for known in reachable:
+    for known in sorted(reachable, key=lambda each: -near.gain(each)):
+        if time.monotonic() > until:
+            break
         ratio, at = _likest(known, theirs)
         likest[id(known.statement)] = ratio, at
         beside = [Beside(theirs[at].source, theirs[at].statement, theirs[at].home)] if at >= 0 else []
@@ -146,7 +159,7 @@ class _Near:
             lines = {each.line for each in named if each is not None and Path(each.file).resolve() == source.path}
             for home in _functions_of(source.tree, lines):
                 self._functions.add(id(home))
-                self._used |= {str(getattr(node, "id", None) or getattr(node, "attr", "")) for node in ast.walk(home)}
+                self._used |= {str(getattr(node, "id", None) or getattr(node, "attr", "")) for node in ast.walk(home)} - {""}
 
     def gain(self, known: _Known, statement: ast.stmt | None = None) -> float:
         """What a statement earns; ``statement``: one in the body of the known one."""
@@ -207,7 +220,32 @@ def _reachable(entries: set[str], sources: list[Source]) -> list[_Known]:
             used = {name for each in ast.walk(node) for name in (getattr(each, "id", None), getattr(each, "attr", None)) if name in bound}
             todo += used - seen
             seen |= used
-    return [_known(*each) for source, node in nodes.values() for each in [(source, node, source.tree), *_statements(node, source)]]
+    acting = {id(home) for source, node in nodes.values() for _, inner, home in _statements(node, source) if changes_files(inner)}
+    read = {name for source, node in nodes.values() if changes_files(node) for name in _names(node)}
+    every = [each for source, node in nodes.values() for each in [(source, node, source.tree), *_statements(node, source)]]
+    return [_known(*each) for each in every if _may_be_edited(each[1], each[2], acting, read)]
+
+
+def _may_be_edited(statement: ast.stmt, home: ast.AST, acting: set[int], read: set[str]) -> bool:
+    """Whether a statement can be edited without a change of what the program does to files."""
+    if not is_shallow(statement) or _is_import(statement) or _is_long(statement):
+        return False
+    if id(home) in acting or changes_files(statement):
+        return False
+    return not (isinstance(home, ast.Module) and read & set(_bound(statement)))
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def _is_import(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Import | ast.ImportFrom)
+
+
+def _is_long(node: ast.stmt) -> bool:
+    """Whether a statement itself is a table or a generated formula."""
+    return sum(1 for _ in islice(parts_of(node), LONGEST)) == LONGEST
 
 
 def _bound(node: ast.stmt) -> list[str]:

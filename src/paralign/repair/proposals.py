@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,9 @@ _BODIES = frozenset({"body", "orelse", "finalbody", "handlers"})
 
 #: levels of a statement's tree: deeper ones are generated, and Python's own tools fail on them
 DEPTH = 60
+
+#: bits of an integer that no float holds any more: a key or an address
+LARGEST = 1000
 
 
 @dataclass(frozen=True)
@@ -169,6 +173,8 @@ def is_shallow(statement: ast.stmt) -> bool:
 
 def value_text(value: Any) -> str:
     """A number, text, truth value or short list as Python writes it; '' of anything else."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return ""
     if isinstance(value, float) and value == int(value) and abs(value) < 1e6:  # noqa: PLR2004 - written out as people do
         return repr(value)
     if value is None or isinstance(value, bool | int | float | str):
@@ -190,5 +196,7 @@ def literal(node: ast.AST) -> object:
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a number, and no truth value."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """Whether a value is a number that a float can hold, and no truth value."""
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, float) or (isinstance(value, int) and value.bit_length() < LARGEST)

@@ -45,6 +45,35 @@ FORBIDDEN = frozenset({
 })  # fmt: skip
 
 
+#: names of calls that change files or start programs
+CHANGING = frozenset({
+    "remove", "unlink", "rmtree", "rmdir", "move", "copyfile", "copytree", "copy2", "write", "write_text", "write_bytes", "writelines",
+    "writerow", "writerows", "mkdir", "makedirs", "touch", "truncate", "symlink", "symlink_to", "hardlink_to", "chmod", "dump", "save",
+    "savez", "savez_compressed", "savetxt", "savefig", "tofile", "imwrite", "imsave", "to_csv", "to_json", "to_parquet", "to_pickle",
+    "system", "popen", "Popen", "check_call", "check_output", "exec", "eval",
+})  # fmt: skip
+
+#: modules most of whose calls do
+_OF_FILES = frozenset({"shutil", "subprocess"})
+
+
+def changes_files(node: ast.AST) -> bool:
+    """Whether a piece of code calls what changes files or starts programs."""
+    return any(isinstance(each, ast.Call) and _changes(each) for each in ast.walk(node))
+
+
+def _changes(call: ast.Call) -> bool:
+    name = str(getattr(call.func, "id", None) or getattr(call.func, "attr", ""))
+    base = getattr(call.func, "value", None)
+    root = str(getattr(base, "id", ""))
+    if name in CHANGING or root in _OF_FILES or (root == "os" and name in ("rename", "replace")):
+        return True
+    if name != "open":
+        return False
+    modes = [literal(each) for each in [*call.args[1:2], *(k.value for k in call.keywords if k.arg == "mode")]]
+    return any(not isinstance(mode, str) or not mode.startswith("r") or "+" in mode for mode in modes)
+
+
 def ranked(site: Site) -> list[Proposal]:
     """The likeliest proposals first, of all kinds of edits, each result once."""
     original = words(site.statement)

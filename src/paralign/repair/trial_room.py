@@ -20,6 +20,7 @@ from paralign.model import ALIGNED, ERROR
 from paralign.repair import fresh_inputs
 from paralign.repair.code_copy import copied
 from paralign.run.standing_process import Standing, can_stand
+from paralign.worker.sealed import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,8 +34,10 @@ if TYPE_CHECKING:
 #: seconds that a trial is given beyond the end of the time box, so that a last one can end
 GRACE = 5.0
 
-#: keeps Python from writing caches into folders of the user's that are linked
-NO_CACHES = {"PYTHONDONTWRITEBYTECODE": "1"}
+
+def _environment(folder: Path) -> dict[str, str]:
+    """Variables of a trial: no caches in folders of the user's that are linked, and nothing written outside of the copy."""
+    return {"PYTHONDONTWRITEBYTECODE": "1", VARIABLE: str(folder), "TMPDIR": str(folder / "temporary")}
 
 
 @dataclass
@@ -109,7 +112,7 @@ class Room:
         settings = replace(project.settings, timeout=min(project.settings.timeout, timeout))
         settings.modules = settings.modules if located else "none"
         settings.verdict_only = not located
-        side = replace(project.candidate, env={**project.candidate.env, **NO_CACHES})
+        side = replace(project.candidate, env={**project.candidate.env, **_environment(self.folder)})
         return replace(project, candidate=side, timeout=timeout, settings=settings)
 
     def given_as(self, name: str, context: Context) -> tuple[Capture | None, Capture | None]:
@@ -131,12 +134,12 @@ def opened(project: Project, out: Path, seconds: float, framework: str) -> Itera
     """
     with tempfile.TemporaryDirectory(prefix="paralign-repair-") as name:
         folder = Path(name).resolve()
-        for inner in ("workers", "captures"):
+        for inner in ("workers", "captures", "temporary"):
             (folder / inner).mkdir()
         reference = recorder_of(project, "reference", project.reference, folder, reuse=False)
         copy = copied(project, folder, out)
         inside, side = copy.project(project), project.candidate
-        side = replace(side, env={**side.env, **NO_CACHES})
+        side = replace(side, env={**side.env, **_environment(folder)})
         log = folder / "workers" / "candidate.log"
         standing = Standing(side, framework, log, inside.folder) if can_stand(side) else None
         try:

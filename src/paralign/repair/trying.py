@@ -5,6 +5,8 @@ A first one is checked whole, then the next fault is taken, until nothing is lef
 
 from __future__ import annotations
 
+import re
+import time
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from itertools import takewhile
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING
 from paralign.errors import UsageError, WorkerFailed
 from paralign.model import ALIGNED, DIVERGED, ERROR, Divergence, Finding, LineProposal, Point
 from paralign.repair import elsewhere, trial_room
-from paralign.repair.edited_source import Source, is_python, unified
+from paralign.repair.edited_source import Source, Unreadable, is_python, line_of, unified
 from paralign.repair.fault_sites import Library, imported_files, sites
 from paralign.repair.fresh_inputs import LARGE, LIKE
 from paralign.repair.ranking import ranked
@@ -40,6 +42,9 @@ POINTS = 2
 
 #: proposals of the named statements that are tried before others are thought of, and what others lose against those that are left
 NAMED, AWAY = 16, 0.5
+
+#: share of the time that is left in which others are thought of
+THOUGHT = 0.3
 
 #: how an id of a kind of edit stands in reports
 RULE = "repair/"
@@ -274,10 +279,11 @@ def _proposals(search: _Search, stage: StageResult) -> Iterator[Proposal]:
     roots = project.reference.root.resolve(), project.candidate.root.resolve()
     framework = str(search.state.candidate.get("framework", ""))
     found: list[Proposal] = []
+    shared = {path.resolve() for path in imported_files(roots[0], project.reference.module)}  # an edit there is one of the reference too
     for number, divergence in enumerate(stage.divergences[:POINTS]):
         own = _of_user(search, divergence)
         for place, site in enumerate(sites(own, library, roots, project.reference.module, framework)):
-            if not search.room.copy.holds(site.source.path):
+            if not search.room.copy.holds(site.source.path) or site.source.path in shared:
                 continue
             if site.source.path not in search.edited:
                 search.room.keep(site.source.path, site.source.content)
@@ -293,7 +299,10 @@ def _proposals(search: _Search, stage: StageResult) -> Iterator[Proposal]:
 def _new(found: list[Proposal], seen: set[bytes]) -> Iterator[Proposal]:
     """Proposals whose result was not given before, and is Python."""
     for proposal in found:
-        content = proposal.edit.applied()
+        try:
+            content = proposal.edit.applied()
+        except Unreadable:  # a letter that the file's encoding does not have
+            continue
         if content in seen or not is_python(content):
             continue
         seen.add(content)
@@ -305,7 +314,8 @@ def _elsewhere(search: _Search, stage: StageResult, library: Library) -> list[Pr
     project = search.project
     files = [imported_files(side.root.resolve(), side.module) for side in (project.reference, project.candidate)]
     sources = [[source for path in each if (source := library.source(path.resolve())) is not None] for each in files]
-    own = [source for source in sources[1] if search.room.copy.holds(source.path)]
+    shared = {source.path for source in sources[0]}
+    own = [source for source in sources[1] if source.path not in shared and search.room.copy.holds(source.path)]
     for source in own:
         if source.path not in search.edited:
             search.room.keep(source.path, source.content)
@@ -313,7 +323,8 @@ def _elsewhere(search: _Search, stage: StageResult, library: Library) -> list[Pr
     before = takewhile(lambda each: each.name != stage.name, search.state.stages)
     doubtful = [each.name for each in before if each.verdict != ALIGNED]
     points = [_of_user(search, each) for each in stage.divergences[:POINTS]]
-    return elsewhere.proposals(stage.name, doubtful, (sources[0], own), str(search.state.candidate.get("framework", "")), points)
+    until = time.monotonic() + search.room.left * THOUGHT
+    return elsewhere.proposals(stage.name, doubtful, (sources[0], own), str(search.state.candidate.get("framework", "")), points, until)
 
 
 def _lower(proposal: Proposal, by: float) -> Proposal:
@@ -382,35 +393,37 @@ def _told(search: _Search, stage: StageResult, proposal: Proposal, error_after: 
 
 def _point(search: _Search, proposal: Proposal) -> Divergence:
     """The line of a proven edit, in the file as the user has it, as a point."""
-    path = proposal.edit.path
-    before = search.done.before.get(path, proposal.edit.before).decode("utf-8", "replace").splitlines()
-    now = proposal.edit.before.decode("utf-8", "replace").splitlines()
-    line = _line(proposal)
-    moved = [
-        match
-        for match in SequenceMatcher(None, before, now, autojunk=False).get_matching_blocks()
-        if match.b < line <= match.b + match.size
-    ]
-    at = line + moved[0].a - moved[0].b if moved else min(line, len(before))
-    point = Point("", "", f"{path}:{at}", before[at - 1].strip() if 0 < at <= len(before) else None)
-    return Divergence(
-        None, point, confirmed=True, rule=f"{RULE}{proposal.rule}", proposals=[LineProposal(f"{RULE}{proposal.rule}", f"{path}:{at}")]
-    )
+    edit = proposal.edit
+    changed, now = edit.applied(), edit.before
+    first = next((at for at, both in enumerate(zip(now, changed, strict=False)) if both[0] != both[1]), min(len(now), len(changed)))
+    line = line_of(now, first)
+    lines = [re.split(rb"\r\n|\r|\n", content) for content in (search.done.before.get(edit.path, now), now)]
+    blocks = SequenceMatcher(None, lines[0], lines[1], autojunk=False).get_matching_blocks()
+    at = next((line + each.a - each.b for each in blocks if each.b < line <= each.b + each.size), min(line, len(lines[0])))
+    code = lines[0][at - 1].decode("utf-8", "replace").strip() if 0 < at <= len(lines[0]) else None
+    rule, source = f"{RULE}{proposal.rule}", f"{edit.path}:{at}"
+    return Divergence(None, Point("", "", source, code), confirmed=True, rule=rule, proposals=[LineProposal(rule, source)])
 
 
 def _lead(stage: StageResult, point: Divergence) -> None:
-    """Put the place of a proven edit first, unless it is what the first point names already."""
+    """Put the place of a proven edit first, unless it is what the first point names already.
+
+    What is known of the former first point stays: the values, the errors, the reference's line.
+    """
     first = stage.divergences[0] if stage.divergences else None
-    if (
-        first is not None
-        and first.candidate is not None
-        and point.candidate is not None
-        and first.candidate.source == point.candidate.source
-    ):
+    if first is None or point.candidate is None:
+        stage.divergences.insert(0, point)
+        stage.divergence = point
+        return
+    if first.candidate is not None and first.candidate.source == point.candidate.source:
         first.confirmed = True
         return
-    stage.divergences.insert(0, point)
-    stage.divergence = point
+    named = replace(point.candidate, name=first.candidate.name, op=first.candidate.op) if first.candidate is not None else point.candidate
+    lines = [first.candidate.source] if first.candidate is not None and first.candidate.source else []
+    led = replace(first, candidate=replace(named, lines=lines), confirmed=True, rule=point.rule, region=[], chain=[], value=None)
+    led.proposals = [*point.proposals, *first.proposals]
+    stage.divergences.insert(0, led)
+    stage.divergence = led
 
 
 def _place(project: Project, proposal: Proposal) -> str:

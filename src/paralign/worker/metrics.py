@@ -228,7 +228,8 @@ def _with_rows(session: Session, seen: "List[str] | None", batch: Tuple[Any, Any
     sizes = {array.shape[:1] for array in arrays}
     if len(sizes) != 1 or sizes == {()} or any(array.dtype.kind not in "biuf" for array in arrays):
         return None
-    rows = [array.astype(np.float32).reshape(len(array), -1) for array in arrays]
+    with np.errstate(all="ignore"):
+        rows = [array.astype(np.float32 if array.dtype.kind == "f" else np.int64) for array in arrays]
     for number in range(len(rows[0])):
         digest = hashlib.blake2b(digest_size=8)
         for each in rows:

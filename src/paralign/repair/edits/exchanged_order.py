@@ -6,6 +6,7 @@ import ast
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
+from paralign.catalogue.ported_names import PREFIXES
 from paralign.repair.edits.sentences import tried
 from paralign.repair.proposals import Proposal
 
@@ -49,7 +50,9 @@ def _turned_steps(site: Site, node: ast.expr) -> Iterator[Proposal]:
     """The last two steps of a chain the other way round: ``x[a].f(b)`` as ``x.f(b)[a]``."""
     inner = _base(node)
     first = _base(inner) if inner is not None else None
-    if inner is None or first is None or isinstance(getattr(node, "ctx", None), ast.Store):
+    if inner is None or not isinstance(first, ast.Name | ast.Attribute | ast.Call | ast.Subscript):
+        return
+    if isinstance(getattr(node, "ctx", None), ast.Store) or getattr(first, "id", "") in PREFIXES:
         return
     start, middle, behind, end = site.source.span(first)[1], site.source.span(inner)[1], *site.source.span(node)
     own = site.source.text[start:middle], site.source.text[middle:end]

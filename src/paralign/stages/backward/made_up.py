@@ -96,6 +96,12 @@ def excuse(context: Context, result: StageResult, own: StageResult, gradients: M
     result.verdict = result.verdict_of_pairs
     if seen:
         apart.excused = True
+        unseen = _groups_unseen(apart, gradients)
+        if unseen:
+            result.warnings.append(
+                f"{unseen} of the optimizer's groups never reach the norm that it clips to: whether the other side's loop clips "
+                "them was not tested (inputs or labels with larger gradients would show it)"
+            )
         result.excuse(
             f"the optimizers differ by themselves ({apart.finding.cause}), but train_step of both sides comes to the same: no "
             f"difference. Left to it: {len(wrong)} values after the first update"
@@ -134,6 +140,16 @@ def _clips_alike(apart: Clipping, gradients: Mapping[str, tuple[np.ndarray, np.n
     if _apart(after, clipped) > allowed:
         return None
     return _apart(before, clipped) > allowed
+
+
+def _groups_unseen(apart: Clipping, gradients: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> int:
+    """How many groups are too small to be clipped, of an optimizer that clips each by itself."""
+    if apart.kind != "group":
+        return 0
+    bundles: dict[int, list[np.ndarray]] = {}
+    for name, both in gradients.items():
+        bundles.setdefault(apart.groups.get(name, -1), []).append(both[apart.side].astype(np.float64).ravel())
+    return sum(_length(values) <= apart.threshold for values in bundles.values())
 
 
 def _apart(ones: list[np.ndarray], others: list[np.ndarray]) -> float:

@@ -88,13 +88,16 @@ def _judge_counts(result: StageResult, counts: list[int], told: str) -> None:
 def _saw_others(result: StageResult, answers: list[OwnEvaluated], apart: list[str]) -> bool:
     """Whether the evaluations saw other samples, as shuffled loaders that drop some do.
 
-    Their results then say nothing of the models. Samples of which hardly any are equal have another form: that says nothing either way.
+    Their results then say nothing of the models. A loader leaves out less than a batch; more are wrong samples, or have another form.
     """
     first, second = (answer.seen for answer in answers)
     if not apart or not first or not second or len(first) != len(second):
         return False
     same = sum((Counter(first) & Counter(second)).values())
-    if same == len(first) or 2 * same < len(first):
+    others = len(first) - same
+    in_place = sum(one == other for one, other in zip(first, second, strict=True))
+    batch = len(first) / max(1, answers[0].batches)
+    if not 0 < others < batch or 2 * in_place > same:  # more than a last batch, or samples in one order: no shuffle leaves these out
         return False
     result.notes.append(
         f"own evaluations: {len(first) - same:,} of {len(first):,} samples that the sides saw are not the same, as with a shuffled loader "
