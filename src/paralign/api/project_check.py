@@ -138,7 +138,7 @@ def repair_project(
 
 
 def _repaired(project: Project, result: CheckResult, folder: Path, seconds: float, told: Callable[[str], None], *, asked: bool) -> Repaired:
-    """Try edits; where nobody asked for them, a search that fails is told and changes nothing of the check."""
+    """Try edits; where nobody asked for them, a search that fails is only told."""
     if asked:
         return trying.repair(project, result, folder, seconds, told)
     try:

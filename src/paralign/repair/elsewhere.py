@@ -404,7 +404,7 @@ def _far(have: object, value: object) -> float:
 
 
 def _of_signatures(site: Site, literals: tuple[_Literals, ...]) -> Iterator[Proposal]:
-    """Arguments that a call of the framework leaves out, with numbers that only the reference has."""
+    """Arguments that a call leaves out, with numbers that only the reference has."""
     theirs, own = literals
     lacking = [value for value in theirs.every - own.every if isinstance(value, float) and value not in _COMMON]
     for node in site.nodes:

@@ -36,7 +36,7 @@ GRACE = 5.0
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """Variables of a trial: no caches in folders of the user's that are linked, and nothing written outside of the copy."""
+    """Variables of a trial: no caches, and nothing written outside of the copy."""
     return {"PYTHONDONTWRITEBYTECODE": "1", VARIABLE: str(folder), "TMPDIR": str(folder / "temporary")}
 
 
