@@ -13,6 +13,7 @@ from paralign.api.arguments import rules_of
 from paralign.api.output_folder import make_folders
 from paralign.checking import given_tensors, run_stages, sides
 from paralign.errors import message_of, one_line
+from paralign.model import DIVERGED
 from paralign.progress import kept
 from paralign.repair import applying, trying
 from paralign.repair.trying import Repaired
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 #: recordings of the reference that a preflight line names; a check of all stages takes some thirty
 REUSED = 6
+
+#: runs of what diverges that the time for edits must allow where nobody asked for them
+RUNS = 2
 
 
 @dataclass
@@ -124,6 +128,9 @@ def repair_project(
             limit = 0.0
         if asked and project.streaming.streaming:
             result.preflight.append("no repair was tried: the models are streamed, block by block")
+        if asked is None and (slow := _slowest(result)) > limit / RUNS:
+            limit = 0.0
+            result.preflight.append(f"no edit was tried: a run of what diverges takes {slow:.0f} s; `paralign repair` takes its time")
         repaired = Repaired(verdict=result.verdict)
         if limit > 0:
             _write(project, result, context, folder)  # what the check came to stays, whatever becomes of the search
@@ -135,6 +142,11 @@ def repair_project(
         if project.settings.keep == "needed" and not project.streaming.streaming:
             retention.settle(folder / "captures", result, context.reference.asked)
     return Mended(result, folder, repaired)
+
+
+def _slowest(result: CheckResult) -> float:
+    """Seconds that the slowest side took for a stage that diverges; 0 where none does."""
+    return max((sum(stage.seconds.values()) for stage in result.stages if stage.verdict == DIVERGED), default=0.0)
 
 
 def _repaired(project: Project, result: CheckResult, folder: Path, seconds: float, told: Callable[[str], None], *, asked: bool) -> Repaired:

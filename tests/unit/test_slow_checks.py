@@ -1,0 +1,33 @@
+"""Edits that nobody asked for are not tried where a run takes long."""
+
+from __future__ import annotations
+
+import pytest
+
+from paralign.api import project_check
+from paralign.model import ALIGNED, DIVERGED, StageResult
+
+
+@pytest.mark.parametrize(
+    ("stages", "seconds"),
+    [
+        ([], 0.0),
+        ([StageResult("loss", ALIGNED, seconds={"reference": 50.0})], 0.0),
+        ([StageResult("loss", DIVERGED, seconds={"reference": 5.0, "candidate": 7.0}), StageResult("infer", DIVERGED)], 12.0),
+    ],
+)
+def test_only_what_diverges_counts(stages, seconds):
+    result = type("Result", (), {"stages": stages})
+    assert project_check._slowest(result) == seconds
+
+
+def test_a_search_that_fails_changes_nothing_unless_it_was_asked_for(monkeypatch, tmp_path):
+    def fail(*_):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(project_check.trying, "repair", fail)
+    result = type("Result", (), {"verdict": DIVERGED, "preflight": []})()
+    assert project_check._repaired(None, result, tmp_path, 20.0, print, asked=False).patch == b""
+    assert result.preflight == ["edits could not be tried: no space left"]
+    with pytest.raises(OSError, match="no space"):
+        project_check._repaired(None, result, tmp_path, 20.0, print, asked=True)
