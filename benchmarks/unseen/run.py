@@ -170,7 +170,8 @@ def repaired(folder: Path, fault: dict[str, Any], seconds: float) -> dict[str, A
     if undone:
         return {**row, "came": "right", "how": "the statement as it was"}
     settings = folder / "paralign.toml"
-    settings.write_text("seed = 20260101\n" + settings.read_text(encoding="utf-8"), encoding="utf-8")
+    kept = re.sub(r"(?m)^seed\s*=.*\n", "", settings.read_text(encoding="utf-8"))  # a second key of a name is no TOML
+    settings.write_text(f"seed = 20260101\n{kept}", encoding="utf-8")
     code = check(folder)["code"]
     return {**row, "came": "right" if code == 0 else "wrong", "how": f"another statement; with another seed exit code {code}"}
 
