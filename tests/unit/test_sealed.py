@@ -36,6 +36,10 @@ def sealed(folder: Path, body: str) -> subprocess.CompletedProcess:
         "shutil.rmtree('../data')",
         "shutil.move('../own.txt', '.')",
         "os.mkdir('../other')",
+        "os.link('../own.txt', 'same.txt')",
+        "os.remove('own.txt', dir_fd=os.open('..', os.O_RDONLY))",
+        "os.rename('inner.txt', 'own.txt', dst_dir_fd=os.open('..', os.O_RDONLY))",
+        "os.symlink('../own.txt', 'other.txt')",
         "os.truncate('../own.txt', 0)",
         "os.chmod('../own.txt', 0)",
         "os.system('touch ../other')",
@@ -67,7 +71,7 @@ def test_what_lies_inside_may_be_written_and_all_may_be_read(tmp_path):
     os.rename('a/b/c.txt', 'd.txt')
     shutil.rmtree('a')
     open(os.devnull, 'w').write('x')
-    os.symlink('../own.txt', 'linked.txt')
+    os.symlink('d.txt', 'linked.txt')
     os.remove('linked.txt')
     print(open('d.txt').read())
     """

@@ -151,11 +151,11 @@ def _slowest(result: CheckResult) -> float:
 
 def _repaired(project: Project, result: CheckResult, folder: Path, seconds: float, told: Callable[[str], None], *, asked: bool) -> Repaired:
     """Try edits; where nobody asked for them, a search that fails is only told."""
-    if asked:
-        return trying.repair(project, result, folder, seconds, told)
     try:
         return trying.repair(project, result, folder, seconds, told)
-    except Exception as error:  # noqa: BLE001 - whatever goes wrong in it, the check is concluded
+    except Exception as error:  # whatever goes wrong in it, the check is concluded
+        if asked:
+            raise
         result.preflight.append(f"edits could not be tried: {one_line(message_of(error))}")
         return Repaired(verdict=result.verdict)
 

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 #: kinds of edits that read what a point has measured, and one whose place is told by a point
 _OF_POINTS = frozenset({known_value.ID, measured_argument.ID, missing_statement.ID})
 
-#: beside other proposals: the number that the reference has under the same name; one that nothing of the candidate's has, in the place of
-#: one that nothing of the reference's has; neighbours in the reference's order; neighbours in another order
+#: beside other proposals: the number that the reference has under the same name; one that only the reference has, in the place of one that
+#: only the candidate has; one that only the reference has, for an argument left out; neighbours in the reference's order; in another
 SAME_NAME, ODD, LEFT_OUT, TURNED, NEIGHBOURS = 2.6, 2.2, 1.4, 1.2, 0.1
 
 #: what a statement that becomes the reference's earns
@@ -228,7 +228,7 @@ def _reachable(entries: set[str], sources: list[Source]) -> list[_Known]:
 
 def _may_be_edited(statement: ast.stmt, home: ast.AST, acting: set[int], read: set[str]) -> bool:
     """Whether a statement can be edited without a change of what the program does to files."""
-    if not is_shallow(statement) or _is_import(statement) or _is_long(statement):
+    if not is_shallow(statement) or isinstance(statement, ast.Import | ast.ImportFrom) or _is_long(statement):
         return False
     if id(home) in acting or changes_files(statement):
         return False
@@ -237,10 +237,6 @@ def _may_be_edited(statement: ast.stmt, home: ast.AST, acting: set[int], read: s
 
 def _names(node: ast.AST) -> set[str]:
     return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-
-
-def _is_import(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Import | ast.ImportFrom)
 
 
 def _is_long(node: ast.stmt) -> bool:

@@ -37,14 +37,6 @@ MOST = 1500
 #: a patch with more numbers than a setting has would only copy the reference's results
 NUMBERS = 4
 
-#: names that no edit may bring in: they act on the world, or run what is no source
-FORBIDDEN = frozenset({
-    "eval", "exec", "compile", "open", "input", "breakpoint", "system", "popen", "remove", "unlink", "rmtree", "rmdir", "rename", "load",
-    "save", "savez", "savetxt", "fromfile", "tofile", "getattr", "setattr", "delattr", "globals", "locals", "vars", "import_module",
-    "os", "sys", "subprocess", "shutil", "pathlib", "socket", "pickle", "ctypes", "exit", "quit",
-})  # fmt: skip
-
-
 #: names of calls that change files or start programs
 CHANGING = frozenset({
     "remove", "unlink", "rmtree", "rmdir", "move", "copyfile", "copytree", "copy2", "write", "write_text", "write_bytes", "writelines",
@@ -52,6 +44,14 @@ CHANGING = frozenset({
     "savez", "savez_compressed", "savetxt", "savefig", "tofile", "imwrite", "imsave", "to_csv", "to_json", "to_parquet", "to_pickle",
     "system", "popen", "Popen", "check_call", "check_output", "exec", "eval",
 })  # fmt: skip
+
+#: names that no edit may bring in: they act on the world, or run what is no source
+FORBIDDEN = CHANGING | {
+    "eval", "exec", "compile", "open", "input", "breakpoint", "system", "popen", "remove", "unlink", "rmtree", "rmdir", "rename", "load",
+    "save", "savez", "savetxt", "fromfile", "tofile", "getattr", "setattr", "delattr", "globals", "locals", "vars", "import_module",
+    "os", "sys", "subprocess", "shutil", "pathlib", "socket", "pickle", "ctypes", "exit", "quit",
+}  # fmt: skip
+
 
 #: modules most of whose calls do
 _OF_FILES = frozenset({"shutil", "subprocess"})

@@ -42,7 +42,7 @@ DOORS = frozenset(
 )
 
 #: audit events of changes to the file system -> which of their arguments are paths
-_CHANGES = {
+CHANGES = {
     "os.rename": (0, 1), "os.link": (0, 1), "os.symlink": (0, 1), "os.remove": (0,),
     "os.rmdir": (0,), "os.mkdir": (0,), "os.truncate": (0,),
     "os.chmod": (0,), "os.chown": (0,), "os.utime": (0,),
@@ -55,7 +55,7 @@ _NAMING = ("os.rename", "os.link", "os.symlink")
 _CODE = {"compile": 1, "code.__new__": 1}
 
 #: flags of an open call that change a file
-_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 #: characters of a deed that are kept: the longest path of Linux
 _MOST = 4096
@@ -178,7 +178,7 @@ class Watch:
 
     def changes(self, event: str, arguments: Tuple[Any, ...]) -> None:
         """Files that are named otherwise, removed or changed."""
-        paths = [os.path.abspath(os.fsdecode(arguments[at])) for at in _CHANGES[event] if isinstance(arguments[at], (str, bytes))]
+        paths = [os.path.abspath(os.fsdecode(arguments[at])) for at in CHANGES[event] if isinstance(arguments[at], (str, bytes))]
         if event in _NAMING and paths:
             self._note(os.path.realpath(paths[0]))
         for path in paths:
@@ -208,7 +208,7 @@ class Watch:
             self.do(PROCESS, path)
         if os.path.isdir(real):
             self.do(FOLDER, real)
-        if (isinstance(flags, int) and flags & _WRITING) or (isinstance(mode, str) and set(mode) & set("wax+")):
+        if (isinstance(flags, int) and flags & WRITING) or (isinstance(mode, str) and set(mode) & set("wax+")):
             self._change(path)
             if _makes(real, mode, flags):
                 self._make(path)
@@ -246,7 +246,7 @@ _LISTENERS: Dict[str, Callable[[Watch, str, Tuple[Any, ...]], None]] = {
     "open": Watch.opens,
     "marshal.loads": Watch.reads_code,
     **dict.fromkeys(_CODE, Watch.makes_code),
-    **dict.fromkeys(_CHANGES, Watch.changes),
+    **dict.fromkeys(CHANGES, Watch.changes),
 }
 
 

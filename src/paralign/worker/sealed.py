@@ -9,30 +9,13 @@ import os
 import sys
 from typing import Any, Tuple
 
+from paralign.worker.deeds import CHANGES, WRITING
+
 #: the variable that names the folder
 VARIABLE = "PARALIGN_WRITES_BELOW"
 
-#: deeds that change files, and which of their arguments are paths
-_PATHS = {
-    "os.remove": (0,),
-    "os.rename": (0, 1),
-    "os.rmdir": (0,),
-    "os.mkdir": (0,),
-    "os.truncate": (0,),
-    "os.link": (1,),
-    "os.symlink": (1,),
-    "os.chmod": (0,),
-    "os.chown": (0,),
-    "os.utime": (0,),
-    "shutil.rmtree": (0,),
-    "shutil.move": (0, 1),
-}
-
 #: deeds whose effects nobody sees from here
 _STARTED = frozenset({"os.system", "os.exec", "os.posix_spawn", "os.spawn", "subprocess.Popen"})
-
-#: what a file that is opened so may lose
-_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 #: places that hold nothing of the user's
 _FREE = ("/dev/", "/proc/self/")
@@ -45,6 +28,17 @@ def install() -> None:
         sys.addaudithook(_Seal(os.path.realpath(folder)))
 
 
+def _within(event: str, arguments: Tuple[Any, ...], place: int) -> Any:
+    """A path of a deed, below the open folder that it is told from, where there is one."""
+    path = arguments[place]
+    if event == "os.truncate":
+        return path  # its last argument is a length
+    folder = arguments[2 + place] if event in ("os.rename", "os.link") else arguments[-1]
+    if not isinstance(folder, int) or folder < 0 or not isinstance(path, (str, bytes)):
+        return path
+    return os.path.join(os.path.realpath(f"/proc/self/fd/{folder}"), os.fsdecode(path))
+
+
 class _Seal:
     """Refuses deeds outside of a folder."""
 
@@ -54,11 +48,11 @@ class _Seal:
     def __call__(self, event: str, arguments: Tuple[Any, ...]) -> None:
         if event == "open":
             path, _, flags = arguments
-            if isinstance(flags, int) and flags & _WRITING:
+            if isinstance(flags, int) and flags & WRITING:
                 self._ask(path, event)
-        elif event in _PATHS:
-            for place in _PATHS[event]:
-                self._ask(arguments[place], event)
+        elif event in CHANGES:
+            for place in CHANGES[event]:
+                self._ask(_within(event, arguments, place), event)
         elif event in _STARTED:
             raise PermissionError(f"{event} is not done in a trial")
 

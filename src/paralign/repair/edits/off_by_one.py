@@ -50,8 +50,9 @@ def _is_count(node: ast.AST, parent: ast.AST | None) -> bool:
     if not isinstance(node, ast.Name | ast.Attribute | ast.BinOp) or isinstance(getattr(node, "ctx", None), ast.Store):
         return False
     if isinstance(parent, ast.BinOp):
-        is_path = isinstance(parent.left, ast.Constant) or isinstance(literal(parent.left), str)
-        return parent.right is node and isinstance(parent.op, ast.Div | ast.FloorDiv | ast.Mod) and not is_path
+        return (
+            parent.right is node and isinstance(parent.op, ast.Div | ast.FloorDiv | ast.Mod) and not isinstance(literal(parent.left), str)
+        )
     if isinstance(parent, ast.Slice):
         return True
     called = getattr(parent, "func", None) if isinstance(parent, ast.Call) else None

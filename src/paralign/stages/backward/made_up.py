@@ -146,10 +146,16 @@ def _groups_unseen(apart: Clipping, gradients: Mapping[str, tuple[np.ndarray, np
     """How many groups are too small to be clipped, of an optimizer that clips each by itself."""
     if apart.kind != "group":
         return 0
-    bundles: dict[int, list[np.ndarray]] = {}
-    for name, both in gradients.items():
-        bundles.setdefault(apart.groups.get(name, -1), []).append(both[apart.side].astype(np.float64).ravel())
-    return sum(_length(values) <= apart.threshold for values in bundles.values())
+    before = {name: both[apart.side].astype(np.float64).ravel() for name, both in gradients.items()}
+    return sum(norm <= apart.threshold for norm in _norms(before, apart).values())
+
+
+def _norms(gradients: Mapping[str, np.ndarray], apart: Clipping) -> dict[int, float]:
+    """The norm of each group's gradients."""
+    groups: dict[int, list[np.ndarray]] = {}
+    for name, value in gradients.items():
+        groups.setdefault(apart.groups.get(name, -1), []).append(value)
+    return {group: _length(values) for group, values in groups.items()}
 
 
 def _apart(ones: list[np.ndarray], others: list[np.ndarray]) -> float:
@@ -159,11 +165,9 @@ def _apart(ones: list[np.ndarray], others: list[np.ndarray]) -> float:
 def _clipped(gradients: list[np.ndarray], apart: Clipping, names: list[str]) -> list[np.ndarray]:
     """Gradients as the optimizer clips them."""
     if apart.kind == "group":
-        bundles: dict[int, list[np.ndarray]] = {}
-        for name, value in zip(names, gradients, strict=True):
-            bundles.setdefault(apart.groups.get(name, -1), []).append(value)
-        factors = {group: _factor(_length(values), apart.threshold) for group, values in bundles.items()}
-        return [value * factors[apart.groups.get(name, -1)] for name, value in zip(names, gradients, strict=True)]
+        named = dict(zip(names, gradients, strict=True))
+        norms = _norms(named, apart)
+        return [value * _factor(norms[apart.groups.get(name, -1)], apart.threshold) for name, value in named.items()]
     if apart.kind == "value":
         return [np.clip(value, -apart.threshold, apart.threshold) for value in gradients]
     if apart.kind == "tensor":
