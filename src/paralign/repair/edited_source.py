@@ -1,4 +1,4 @@
-"""A source file and edits of it by characters.
+"""A file and edits of it by characters.
 
 Every byte outside of an edit stays as it is, whatever the encoding and the line ends.
 """
@@ -10,6 +10,7 @@ import difflib
 import io
 import re
 import tokenize
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,8 @@ from paralign.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from typing_extensions import Self
 
 #: longer sources are generated tables, not what a person wrote
 LARGEST = Limit("PARALIGN_MAX_SOURCE", 1 << 21, "bytes")
@@ -45,31 +48,32 @@ class Edit:
 
     def applied(self) -> bytes:
         """The file's content with the edit."""
-        source = Source(self.path, self.before)
-        return source.encoded(source.text[: self.start] + self.text + source.text[self.end :])
+        file = Text(self.path, self.before)
+        return file.encoded(file.text[: self.start] + self.text + file.text[self.end :])
 
 
-class Source:
-    """A Python file: its bytes, text and tree, with the places of nodes in the text.
+class Text:
+    """A file's bytes and its text; a mark of the byte order is part of the text.
+
+    Python files say how they are encoded, others are in UTF-8.
 
     Raises:
-        Unreadable: it cannot be decoded or parsed, or decoding loses something.
+        Unreadable: it cannot be decoded, or decoding loses something.
     """
 
     def __init__(self, path: Path, content: bytes) -> None:
         self.path, self.content = path, content
         try:
-            self.encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+            self.encoding = tokenize.detect_encoding(io.BytesIO(content).readline)[0] if path.suffix == ".py" else "utf-8"
             self.text = content.decode(self.encoding)
-            self.tree = ast.parse(content, str(path))
-        except (SyntaxError, ValueError, LookupError, RecursionError, MemoryError) as error:
-            raise Unreadable(f"{path} cannot be read as Python: {error}") from error
+        except (SyntaxError, ValueError, LookupError) as error:
+            raise Unreadable(f"{path} cannot be read as text: {error}") from error
         if self.encoded(self.text) != content:
             raise Unreadable(f"{path} would not be written back as it is in {self.encoding}")
         self._starts = [0, *(found.end() for found in _LINE_END.finditer(self.text))]
 
     @classmethod
-    def read(cls, path: Path) -> Source:
+    def read(cls, path: Path) -> Self:
         """A file from disk.
 
         Raises:
@@ -95,6 +99,33 @@ class Source:
         except UnicodeError as error:
             raise Unreadable(f"{self.path}: {error}") from error
 
+    def line_span(self, first: int, last: int) -> tuple[int, int]:
+        """The characters of whole lines, line ends included."""
+        return self._starts[first - 1], self._starts[last] if last < len(self._starts) else len(self.text)
+
+    def edit(self, start: int, end: int, text: str) -> Edit:
+        """An edit of this file."""
+        return Edit(self.path, self.content, start, end, text)
+
+    def line_at(self, place: int) -> int:
+        """The line, from 1 on, of a character."""
+        return bisect_right(self._starts, place)
+
+
+class Source(Text):
+    """A Python file: its bytes, text and tree, with the places of nodes in the text.
+
+    Raises:
+        Unreadable: it cannot be decoded or parsed, or decoding loses something.
+    """
+
+    def __init__(self, path: Path, content: bytes) -> None:
+        super().__init__(path, content)
+        try:
+            self.tree = ast.parse(content, str(path))
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            raise Unreadable(f"{path} cannot be read as Python: {error}") from error
+
     def offset(self, line: int, column: int) -> int:
         """The character at a place as ``ast`` tells it: a line from 1, a column in bytes of UTF-8."""
         start = self._starts[line - 1]
@@ -110,14 +141,6 @@ class Source:
         """A node as it is written."""
         start, end = self.span(node)
         return self.text[start:end]
-
-    def line_span(self, first: int, last: int) -> tuple[int, int]:
-        """The characters of whole lines, line ends included."""
-        return self._starts[first - 1], self._starts[last] if last < len(self._starts) else len(self.text)
-
-    def edit(self, start: int, end: int, text: str) -> Edit:
-        """An edit of this file."""
-        return Edit(self.path, self.content, start, end, text)
 
     def statements(self) -> Iterator[ast.stmt]:
         """All statements."""

@@ -24,6 +24,7 @@ from paralign.repair.edited_source import header_end
 from paralign.repair.edits import EDITS, known_value, measured_argument, missing_statement, other_constant
 from paralign.repair.edits.sentences import instead, tried
 from paralign.repair.edits.sentences import lacking as lacking_words
+from paralign.repair.named_literals import Literals, far, key_of, literals_of, with_names
 from paralign.repair.proposals import Beside, Proposal, Site, is_number, is_shallow, literal, parts_of, value_text
 from paralign.repair.ranking import FORBIDDEN, changes_files, is_safe
 
@@ -92,14 +93,6 @@ class _Known:
     bag: Counter[str]
 
 
-@dataclass(frozen=True)
-class _Literals:
-    """The numbers, texts and truth values of a program: those under a name, and all."""
-
-    named: dict[str, set[object]]
-    every: set[object]
-
-
 def proposals(
     stage: str,
     doubtful: Iterable[str],
@@ -120,7 +113,7 @@ def proposals(
     """
     entries = {name for each in (stage, *doubtful) for name in BY_NAME[each].functions} | _ALSO.get(stage, set())
     theirs = [_known(*each) for source in sides[0] for each in _statements(source.tree, source)]
-    literals = tuple(_literals(side) for side in sides)
+    literals = tuple(literals_of(side) for side in sides)
     found: list[Proposal] = []
     likest: dict[int, tuple[float, int]] = {}
     point = replace(points[0], what="") if points else Divergence(None, None)
@@ -269,88 +262,15 @@ def _likest(known: _Known, theirs: list[_Known]) -> tuple[float, int]:
     return (best, at) if at >= 0 else (0.0, -1)
 
 
-def _literals(sources: list[Source]) -> _Literals:
-    named: dict[str, set[object]] = defaultdict(set)
-    every: set[object] = set()
-    for source in sources:
-        for name, node in _with_names(source.tree):
-            value = _key(literal(node))
-            every.add(value)
-            if name:
-                named[name].add(value)
-    return _Literals(dict(named), every)
-
-
-def _with_names(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
-    """Literals and the names of keywords, entries and variables under which they stand.
-
-    In a call or a list of several the place is part of the name.
-    """
-    todo: list[tuple[ast.AST, str]] = [(tree, "")]
-    while todo:
-        node, name = todo.pop()
-        if literal(node) is not ...:
-            yield name, node
-            continue
-        if isinstance(node, ast.arguments):
-            todo += _defaults(node)
-            continue
-        for child, inner in _children(node):
-            todo.append((child, inner if inner is not None else name))
-
-
-def _children(node: ast.AST) -> Iterator[tuple[ast.AST, str | None]]:
-    """The parts of a node, each with its name here; None where the outer one holds."""
-    if isinstance(node, ast.keyword):
-        yield node.value, word(node.arg or "")
-    elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
-        yield from _assigned(node)
-    elif isinstance(node, ast.Dict):
-        yield from _entries(node)
-    elif isinstance(node, ast.List | ast.Tuple):
-        for number, each in enumerate(node.elts):
-            yield each, None if len(node.elts) == 1 else f"entry {number} of {len(node.elts)}"
-    elif isinstance(node, ast.Call):
-        called = word(str(getattr(node.func, "attr", None) or getattr(node.func, "id", None) or ""))
-        yield node.func, ""
-        yield from ((each, f"{called} {number}") for number, each in enumerate(node.args))
-        yield from ((keyword, "") for keyword in node.keywords)
-    else:
-        yield from ((child, "" if isinstance(node, ast.stmt) else None) for child in ast.iter_child_nodes(node))
-
-
-def _assigned(node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> Iterator[tuple[ast.AST, str]]:
-    target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-    if node.value is not None:
-        yield node.value, word(str(getattr(target, "attr", None) or getattr(target, "id", None) or ""))
-
-
-def _entries(node: ast.Dict) -> Iterator[tuple[ast.AST, str]]:
-    for key, value in zip(node.keys, node.values, strict=True):
-        text = literal(key) if key is not None else None
-        yield value, text if isinstance(text, str) else ""
-
-
-def _defaults(node: ast.arguments) -> list[tuple[ast.AST, str]]:
-    names = [*node.posonlyargs, *node.args]
-    pairs = list(zip(names[len(names) - len(node.defaults) :], node.defaults, strict=True))
-    pairs += [(name, value) for name, value in zip(node.kwonlyargs, node.kw_defaults, strict=True) if value is not None]
-    return [(value, word(name.arg)) for name, value in pairs]
-
-
-def _key(value: object) -> object:
-    return float(value) if is_number(value) else value  # type: ignore[arg-type]
-
-
-def _of_literals(site: Site, literals: tuple[_Literals, ...]) -> Iterator[Proposal]:
+def _of_literals(site: Site, literals: tuple[Literals, ...]) -> Iterator[Proposal]:
     """Literals that the reference has under the same name, or that only it has."""
     theirs, own = literals
     inside = {id(node) for node in site.nodes}
     acting = {id(each) for node in site.nodes if isinstance(node, ast.Call) and _acts(node) for each in ast.walk(node)}
     lacking = [value for value in theirs.every - own.every if not isinstance(value, bool) and value not in _COMMON]
-    for name, node in _with_names(site.statement):
+    for name, node in with_names(site.statement):
         have = literal(node)
-        key = _key(have)
+        key = key_of(have)
         if id(node) not in inside or id(node) in acting or (isinstance(have, str) and not _is_word(have)):
             continue
         under = theirs.named.get(name, set()) if name and not name.startswith("entry ") else set()
@@ -358,7 +278,7 @@ def _of_literals(site: Site, literals: tuple[_Literals, ...]) -> Iterator[Propos
             weight = SAME_NAME / max(1, len(under))
             yield from (_written(site, node, value, weight) for value in _fitting(key, under))
         if key not in theirs.every and not isinstance(have, bool):
-            fitting = sorted(_fitting(key, lacking), key=lambda value: _far(key, value))[:FEW]
+            fitting = sorted(_fitting(key, lacking), key=lambda value: far(key, value))[:FEW]
             yield from (_written(site, node, value, ODD - 0.1 * place) for place, value in enumerate(fitting))
 
 
@@ -392,14 +312,7 @@ def _fitting(have: object, values: Iterable[object]) -> list[object]:
     return [value for value in fitting if not isinstance(value, str) or _is_word(value)]
 
 
-def _far(have: object, value: object) -> float:
-    """How unlike two numbers are, or two texts."""
-    if isinstance(have, float) and isinstance(value, float):
-        return abs(have - value) / (abs(have) + abs(value) or 1.0)
-    return 1.0 - SequenceMatcher(None, str(have), str(value), autojunk=False).ratio()
-
-
-def _of_signatures(site: Site, literals: tuple[_Literals, ...]) -> Iterator[Proposal]:
+def _of_signatures(site: Site, literals: tuple[Literals, ...]) -> Iterator[Proposal]:
     """Arguments that a call leaves out, with numbers that only the reference has."""
     theirs, own = literals
     lacking = [value for value in theirs.every - own.every if isinstance(value, float) and value not in _COMMON]

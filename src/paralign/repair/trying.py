@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from paralign.errors import UsageError, WorkerFailed
 from paralign.model import ALIGNED, DIVERGED, ERROR, Divergence, Finding, LineProposal, Point
 from paralign.repair import elsewhere, trial_room
-from paralign.repair.edited_source import Source, Unreadable, is_python, line_of, unified
+from paralign.repair.edited_source import Text, Unreadable, is_python, line_of, unified
 from paralign.repair.fault_sites import Library, imported_files, sites
 from paralign.repair.fresh_inputs import LARGE, LIKE
 from paralign.repair.ranking import ranked
@@ -473,7 +473,7 @@ def _after(result: CheckResult, stage: str) -> float | None:
 
 
 def _line(proposal: Proposal) -> int:
-    return Source(proposal.edit.path, proposal.edit.before).text[: proposal.edit.start].count("\n") + 1
+    return Text(proposal.edit.path, proposal.edit.before).line_at(proposal.edit.start)
 
 
 def _shown(project: Project, path: Path) -> str:
@@ -487,5 +487,5 @@ def _diff(project: Project, path: Path, before: bytes, after: bytes) -> bytes:
 
 
 def _text_of(project: Project, proposal: Proposal) -> str:
-    source = Source(proposal.edit.path, proposal.edit.before)
-    return _diff(project, source.path, source.content, proposal.edit.applied()).decode(source.encoding, "backslashreplace")
+    file = Text(proposal.edit.path, proposal.edit.before)
+    return _diff(project, file.path, file.content, proposal.edit.applied()).decode(file.encoding, "backslashreplace")
