@@ -135,6 +135,11 @@ class Context:
         return self.about[side].framework
 
     @property
+    def explains(self) -> bool:
+        """Whether causes and lines are looked for: not where only verdicts are asked."""
+        return not self.settings.verdict_only
+
+    @property
     def observed(self) -> bool:
         """Whether single operations of both sides can be watched."""
         return all(self.about[side].observes for side in ("reference", "candidate"))

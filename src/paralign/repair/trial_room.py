@@ -9,15 +9,17 @@ import tempfile
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from paralign.capture import Capture
 from paralign.checking import recorder as recorder_of
 from paralign.checking import run_stages
 from paralign.context import Context
 from paralign.errors import UsageError
 from paralign.model import ALIGNED, ERROR
-from paralign.repair import fresh_inputs
+from paralign.repair import fresh_inputs, sieve
 from paralign.repair.code_copy import copied
 from paralign.run.standing_process import Standing, can_stand
 from paralign.worker.sealed import VARIABLE
@@ -25,11 +27,11 @@ from paralign.worker.sealed import VARIABLE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from paralign.capture import Capture
     from paralign.model import CheckResult, StageResult
     from paralign.repair.code_copy import Copy
     from paralign.run.project import Project
-    from paralign.run.recorder import Recorder
+    from paralign.run.recorder import Recorder, Worker
+    from paralign.worker.protocol import Job
 
 #: seconds that a trial is given beyond the end of the time box, so that a last one can end
 GRACE = 5.0
@@ -78,6 +80,7 @@ class Room:
         located: bool = False,
         inputs: str = "",
         then: Callable[[Context], None] | None = None,
+        noted: list[Job] | None = None,
     ) -> CheckResult:
         """Check the candidate with edits, in a new process.
 
@@ -87,11 +90,14 @@ class Room:
             located: look for where they diverge, as a check does; else only whether.
             inputs: the name of those to take; '' for the check's own.
             then: what to ask both sides before they end.
+            noted: takes the jobs that the candidate did.
         """
         self.trials += 1
         self.copy.write(self._originals | edited)
         project = self._project(located=located)
         candidate = recorder_of(project, "candidate", project.candidate, self.folder, reuse=False, standing=self.standing)
+        if noted is not None:
+            candidate.start = partial(_Noting, candidate.start, noted)
         try:
             context = Context(self.reference, candidate, project.settings)
             result = run_stages(context, stages, lambda _: None, lambda: self.given_as(inputs, context), None)
@@ -100,6 +106,33 @@ class Room:
         finally:
             candidate.close()
         return result
+
+    def sift(self, edited: dict[Path, bytes], jobs: list[Job]) -> dict[str, Capture]:
+        """Have some jobs done by the candidate with edits, in a new process.
+
+        Args:
+            edited: path in the user's folders -> content.
+            jobs: as they were noted by :meth:`run`.
+
+        Returns:
+            What they recorded, by the name of the capture.
+
+        Raises:
+            WorkerFailed: the candidate failed.
+        """
+        self.trials += 1
+        self.copy.write(self._originals | edited)
+        project = self._project(located=False)
+        started = recorder_of(project, "candidate", project.candidate, self.folder, reuse=False, standing=self.standing)
+        folder = self.folder / "captures" / "sifted"
+        sieve.prepared(folder)
+        worker = started.start()
+        try:
+            for job in sieve.moved(jobs, folder):
+                worker.request(job)
+        finally:
+            worker.close()
+        return {Path(job.capture).name: Capture.open(folder / Path(job.capture).name) for job in jobs}
 
     def keep(self, path: Path, content: bytes) -> None:
         """Tell what a file holds without any edit: a trial that does not edit it has it so."""
@@ -120,6 +153,28 @@ class Room:
         if name not in self.given:
             self.given[name] = fresh_inputs.given(self.project, context, self.folder, name)
         return self.given[name]
+
+
+class _Noting:
+    """A worker whose jobs are noted."""
+
+    def __init__(self, start: Callable[[], Worker], jobs: list[Job]) -> None:
+        self._worker, self._jobs = start(), jobs
+        self.side = self._worker.side
+
+    @property
+    def alive(self) -> bool:
+        return self._worker.alive
+
+    def request(self, job: Job) -> None:
+        self._worker.request(job)
+        self._jobs.append(job)
+
+    def dismiss(self) -> None:
+        self._worker.dismiss()
+
+    def close(self) -> None:
+        self._worker.close()
 
 
 @contextmanager

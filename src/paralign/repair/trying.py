@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from paralign.errors import UsageError, WorkerFailed
 from paralign.model import ALIGNED, DIVERGED, ERROR, Divergence, Finding, LineProposal, Point
-from paralign.repair import elsewhere, trial_room
+from paralign.repair import elsewhere, sieve, trial_room
 from paralign.repair.edited_source import Text, Unreadable, is_python, line_of, unified
 from paralign.repair.fault_sites import Library, imported_files, sites
 from paralign.repair.fresh_inputs import LARGE, LIKE
@@ -51,6 +51,9 @@ RULE = "repair/"
 
 #: trials of a stage before edits that mend a part of it are taken up, and of those how many
 PATIENCE, PARTS = 24, 3
+
+#: trials of a stage that are made in full; before further ones a quick look is taken at each edit
+UNSIFTED = 12
 
 #: stages that fresh inputs say something about
 ON_INPUTS = ("forward", "backward")
@@ -154,15 +157,20 @@ def _repaired(search: _Search, stage: StageResult) -> bool:
     """Try the proposals of a stage's points; whether one was proven."""
     tried = 0
     parts: list[Proposal] = []
+    quick: sieve.Sieve | None = None
     for proposal in _proposals(search, stage):
         if search.room.left < LEAST:
             search.done.out_of_time = True
             break
         if tried == PATIENCE and _in_parts(search, stage, parts):
             return True
+        if tried == UNSIFTED:
+            quick = _sieve(search, stage)
         tried += 1
         search.progress(f"repair: {stage.name}, trial {search.room.trials + 1}")
         edited = {**search.edited, proposal.edit.path: proposal.edit.applied()}
+        if quick is not None and not quick.passes(search.room, edited):
+            continue
         try:
             result = search.room.run(edited, [stage.name])
             if aligned(result, stage.name) and _kept(search, stage, [Step(proposal, edited)]):
@@ -175,6 +183,14 @@ def _repaired(search: _Search, stage: StageResult) -> bool:
         return True
     search.done.tried[stage.name] = tried
     return False
+
+
+def _sieve(search: _Search, stage: StageResult) -> sieve.Sieve | None:
+    """What tells quickly that an edit does not mend a stage."""
+    try:
+        return sieve.made(search.room, search.edited, stage.name)
+    except (UsageError, WorkerFailed):
+        return None
 
 
 def _may_mend_a_part(before: StageResult, after: StageResult) -> bool:

@@ -63,6 +63,9 @@ _STARTING = ("multiprocessing.popen_spawn_posix", "multiprocessing.popen_spawn_w
 #: paths that are none of the user's: of an imported framework there are thousands, which every capture would look up anew
 _foreign: Set[str] = set()
 
+#: those of them that were known before the side was; a process that serves one side after the other looks them up once
+_foreign_to_all: Set[str] = set()
+
 #: path, size and time of change -> fingerprint: a large data set is read once
 _known: Dict[Tuple[str, int, int], str] = {}
 
@@ -74,6 +77,7 @@ def install(ignore: List[str], own: str = "", sources: str = "") -> None:
     """
     global _installed, _owner, _watch  # noqa: PLW0603 - an audit hook cannot be removed, so there is one for the life of the process
     _foreign.clear()
+    _foreign.update(_foreign_to_all)
     _owner = os.getpid()
     _open_notes()
     _ignored.extend(os.path.realpath(p) for p in ignore)
@@ -289,6 +293,28 @@ def _installed_into(folder: str) -> List[str]:
     return found
 
 
+def _real(path: str) -> str:
+    """A path without links, as ``os.path.realpath`` gives it; each folder is asked once a call of :func:`depended_on`."""
+    folder, name = os.path.split(path)
+    if not name or name in (os.curdir, os.pardir) or os.path.islink(path):
+        return os.path.realpath(path)
+    return os.path.join(_real_folder(folder), name)
+
+
+@lru_cache(maxsize=None)
+def _real_folder(folder: str) -> str:
+    return os.path.realpath(folder)
+
+
+def know_libraries() -> None:
+    """Note the files of all modules that are imported so far as none of the user's, whatever side is served later."""
+    system = tuple(folder + os.sep for folder in system_folders())
+    for module in list(sys.modules.values()):
+        path = getattr(module, "__file__", None)
+        if path and (_real(path) + os.sep).startswith(system):
+            _foreign_to_all.add(path)
+
+
 def depended_on() -> Dict[str, str]:
     """Fingerprint every file of the user's that this process has read or missed so far.
 
@@ -297,13 +323,14 @@ def depended_on() -> Dict[str, str]:
     A path through links is there too as the program wrote it: it may lead elsewhere later. Installed packages are left out: their versions
     are in the manifest.
     """
+    _real_folder.cache_clear()
     system = tuple(folder + os.sep for folder in [*system_folders(), *_ignored])
     paths = _opened | _listed | _told_by_children()
     paths.update(f for f in (getattr(m, "__file__", None) for m in list(sys.modules.values())) if f)
     found = {UNSEEN + reason: "unseen" for reason in _unseen()}
     for path in paths - _foreign:
         asked, mark = looked_at.unmarked(path)
-        real = os.path.realpath(asked)
+        real = _real(asked)
         if real.endswith(".pyc") or (real + os.sep).startswith(system):
             _foreign.add(path)
             continue

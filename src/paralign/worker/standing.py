@@ -8,6 +8,7 @@ Then this process answers with a line of JSON, ``{"ended": code}``. What a progr
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
@@ -15,6 +16,9 @@ from typing import Callable, TextIO
 
 #: the line that ends a child
 END = "\n"
+
+#: modules of ours that every child takes
+OURS = ("paralign.worker.session", "paralign.worker.side", "paralign.worker.tasks", "paralign.worker.sealed", "paralign.worker.protocol.wire")
 
 
 def serve(framework: str, prepare: Callable[[], None], program: Callable[[str, TextIO, TextIO], None]) -> None:
@@ -32,6 +36,9 @@ def serve(framework: str, prepare: Callable[[], None], program: Callable[[str, T
     os.dup2(2, 1)
     prepare()
     _import(framework)
+    for name in OURS:
+        importlib.import_module(name)
+    _know_libraries()
     while True:
         path = _line(requests).strip()
         if not path:
@@ -44,6 +51,12 @@ def serve(framework: str, prepare: Callable[[], None], program: Callable[[str, T
             os._exit(0)
         _, code = os.waitpid(child, 0)
         os.write(answers, json.dumps({"ended": code}).encode() + b"\n")
+
+
+def _know_libraries() -> None:
+    from paralign.worker.files import know_libraries
+
+    know_libraries()
 
 
 def _import(framework: str) -> None:

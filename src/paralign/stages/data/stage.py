@@ -32,7 +32,11 @@ def run(context: Context) -> StageResult:
     names = context.settings.splits
     if not names:
         return _split(context)
-    results = [(name, _split(context.of_split(name, number))) for number, name in enumerate(names)]
+    results: list[tuple[str, StageResult]] = []
+    for number, name in enumerate(names):
+        results.append((name, _split(context.of_split(name, number))))
+        if results[-1][1].verdict == DIVERGED and not context.explains:
+            break  # one split decides
     return merged(results)
 
 

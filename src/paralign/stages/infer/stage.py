@@ -54,8 +54,9 @@ def run(context: Context) -> StageResult:
     if result.wrong:
         result.verdict = DIVERGED  # that holds whatever else failed
         result.divergence = first(result.pairs)
-        wrong_prediction.follow(context, result)
-        _trace_back(context, result)
+        if context.explains:
+            wrong_prediction.follow(context, result)
+            _trace_back(context, result)
     return result
 
 

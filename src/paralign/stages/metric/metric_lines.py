@@ -28,7 +28,7 @@ def follow(context: Context, result: StageResult, evaluation: Capture) -> None:
     Leaves it as it is where the metric cannot be traced, or nothing is known.
     """
     first = next((p for p in result.wrong if _point(p)), None)
-    if first is None:
+    if first is None or not context.explains:
         return
     try:
         captures = context.record_both("metric-steps", MetricSteps(_point(first)), {"evaluation": evaluation})

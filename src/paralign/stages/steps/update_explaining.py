@@ -53,7 +53,7 @@ def _say_why(context: Context, result: StageResult, experiment: Experiment, move
     reasons = Reasons(moves, known, found)
     tell(result, experiment, reasons, agreed=agreed, whole=whole, strict=context.settings.strict)
     keep_clipping(context, result, reasons)
-    if not agreed or result.divergence is not None:
+    if not agreed or result.divergence is not None or not context.explains:
         return
     blamed = reasons.blamed
     result.divergence = divergence_of(reasons, experiment, context)
