@@ -84,6 +84,8 @@ def _half(session: Session, shape: Dict[str, Any], capture: Capture, name: str, 
     found = {r.leaf: r for r in capture.select(name=name)}
 
     def leaf(path: str) -> Any:
+        if found[path].text is not None:
+            return found[path].text
         value = capture.value(found[path])
         if value.array.ndim == 0:
             return session.tensor(value, NATIVE)
@@ -299,7 +301,7 @@ def _metric_run(session: Session, writer: CaptureWriter, run: str, points: List[
         if run == MOVED_DOUBLE:
             moved = _floating(moved, lambda value: nudge(value, random))
         if run == REVERSED:
-            moved, labels = ((a[0], {k: v._replace(array=v.array[::-1].copy()) for k, v in a[1].items()}) for a in (outputs, labels))  # noqa: PLW2901
+            moved, labels = (_reversed(a) for a in (outputs, labels))  # noqa: PLW2901
         add_leaves(
             session, writer, name, stateful.function_of(session)(*(as_tensors(session, a) for a in (moved, labels))), role="scalar", run=run
         )
@@ -307,12 +309,22 @@ def _metric_run(session: Session, writer: CaptureWriter, run: str, points: List[
 
 def _floating(arrays: Arrays, act: Callable[[Any], Any]) -> Arrays:
     """Real floating leaves changed, the others as they are."""
-    return arrays[0], {k: act(v) if is_floating(v.dtype) and not is_complex(v.dtype) else v for k, v in arrays[1].items()}
+    return arrays[0], {k: act(v) if not isinstance(v, str) and _is_real(v) else v for k, v in arrays[1].items()}
+
+
+def _is_real(value: Typed) -> bool:
+    return is_floating(value.dtype) and not is_complex(value.dtype)
+
+
+def _reversed(arrays: Arrays) -> Arrays:
+    """Samples in the opposite order."""
+    return arrays[0], {k: v if isinstance(v, str) else v._replace(array=v.array[::-1].copy()) for k, v in arrays[1].items()}
 
 
 def arrays_of(given: Capture, name: str) -> Arrays:
-    """Structure and leaves of a recorded tree."""
-    return given.manifest.settings["trees"][name], {r.leaf: given.value(r) for r in given.select(name=name)}
+    """Structure and leaves of a recorded tree; texts are leaves too."""
+    found = given.select(name=name)
+    return given.manifest.settings["trees"][name], {r.leaf: given.value(r) if r.text is None else r.text for r in found}
 
 
 def joined_batches(given: Capture, count: int) -> "Tuple[Arrays, Arrays] | None":
@@ -322,7 +334,7 @@ def joined_batches(given: Capture, count: int) -> "Tuple[Arrays, Arrays] | None"
     """
     for number in range(count):
         records = [r for what in ("output", "labels") for r in given.select(name=f"{what}_{number}")]
-        if len({r.shape[:1] for r in records}) != 1:
+        if len({r.shape[:1] for r in records}) != 1 or any(r.text is not None for r in records):
             return None
     outputs, labels = _joined(given, "output", count), _joined(given, "labels", count)
     if outputs is None or labels is None:
@@ -348,4 +360,9 @@ def _joined(given: Capture, what: str, count: int) -> "Arrays | None":
 
 def as_tensors(session: Session, arrays: Arrays) -> Any:
     """A recorded tree as tensors of this side."""
-    return rebuild(arrays[0], lambda path: session.tensor(arrays[1][path], NATIVE))
+
+    def leaf(path: str) -> Any:
+        value = arrays[1][path]
+        return value if isinstance(value, str) else session.tensor(value, NATIVE)
+
+    return rebuild(arrays[0], leaf)
