@@ -12,6 +12,7 @@ import re
 import tokenize
 from bisect import bisect_right
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from paralign.capture.bounds import Limit, open_regular
@@ -141,6 +142,25 @@ class Source(Text):
         """A node as it is written."""
         start, end = self.span(node)
         return self.text[start:end]
+
+    @cached_property
+    def identifiers(self) -> frozenset[str]:
+        """Every name that stands in the file."""
+        found: set[str] = set()
+        for node in ast.walk(self.tree):
+            names = [getattr(node, part, None) for part in ("id", "attr", "arg", "name", "asname")]
+            found.update(name for name in names if isinstance(name, str))
+        return frozenset(found)
+
+    @cached_property
+    def imports(self) -> tuple[ast.alias, ...]:
+        """What the file imports."""
+        return tuple(alias for node in ast.walk(self.tree) if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names)
+
+    @cached_property
+    def classes(self) -> tuple[ast.ClassDef, ...]:
+        """All classes of the file."""
+        return tuple(node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef))
 
     def statements(self) -> Iterator[ast.stmt]:
         """All statements."""

@@ -59,6 +59,11 @@ class Beside:
         """All nodes of the statement itself."""
         return list(parts_of(self.statement))
 
+    @cached_property
+    def spoken(self) -> frozenset[str]:
+        """The names in the statement."""
+        return frozenset(_name_of(node) for node in self.nodes)
+
 
 @dataclass
 class Site:
@@ -104,14 +109,10 @@ class Site:
                 found.setdefault(node.id)
         return list(found)
 
-    @cached_property
+    @property
     def identifiers(self) -> frozenset[str]:
         """Every name that stands in the file."""
-        found: set[str] = set()
-        for node in ast.walk(self.source.tree):
-            names = [getattr(node, part, None) for part in ("id", "attr", "arg", "name", "asname")]
-            found.update(name for name in names if isinstance(name, str))
-        return frozenset(found)
+        return self.source.identifiers
 
     def text(self, node: ast.AST) -> str:
         """A node as it is written."""
@@ -125,6 +126,10 @@ class Site:
     def inserted(self, at: int, text: str, rule: str, words: tuple[Words, Words], weight: float = 0.0) -> Proposal:
         """The proposal to write something before a character."""
         return Proposal(rule, self.source.edit(at, at, text), words[0], words[1], weight)
+
+
+def _name_of(node: ast.AST) -> str:
+    return str(getattr(node, "id", None) or getattr(node, "attr", None) or getattr(node, "arg", None) or "")
 
 
 def parts_of(statement: ast.AST) -> Iterator[ast.AST]:

@@ -152,7 +152,7 @@ def is_safe(site: Site, statement: ast.stmt) -> bool:
             return False
         if name in keywords:
             continue
-        spoken = any(_name(node) == name for each in site.beside for node in each.nodes)
+        spoken = any(name in each.spoken for each in site.beside)
         if name not in site.identifiers and not full_name(site.framework, name) and not spoken:
             return False
     new = sum(1 for node in own if literal(node) is not ...) - sum(1 for node in old if literal(node) is not ...)

@@ -18,7 +18,7 @@ from paralign.dtypes import widen
 from paralign.errors import CaptureFormatError, UsageError, WorkerFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
@@ -73,7 +73,9 @@ class Sieve:
     places: list[Place]
 
     def passes(self, room: Room, edited: dict[Path, bytes]) -> bool:
-        """Whether an edit has to be tried in full: it brings a value nearer, or nothing can be said.
+        """Whether an edit has to be tried in full.
+
+        It does where it brings a value nearer, or where nothing can be said.
 
         Args:
             room: where trials are made.
@@ -98,8 +100,8 @@ def made(room: Room, edited: dict[Path, bytes], stage: str) -> Sieve | None:
         return None
     jobs: list[Job] = []
     result = next(each for each in room.run(edited, [stage], noted=jobs).stages if each.name == stage)
-    own = dict(_opened(Path(job.capture) for job in jobs))
-    theirs = dict(_opened(room.reference.folder / name for name in sorted(room.reference.asked)))
+    own = _opened(Path(job.capture) for job in jobs)
+    theirs = _opened(room.reference.folder / name for name in sorted(room.reference.asked))
     places = _places(result, own, theirs)
     judged = {place.capture for place in places if place.in_order}
     first = next((name for job in jobs if (name := Path(job.capture).name) in judged), None)
@@ -127,18 +129,22 @@ def _spared(job: Job, places: list[Place]) -> Job:
     return replace(job, options=options)
 
 
-def _opened(paths: Iterable[Path]) -> Iterator[tuple[str, Capture]]:
+def _opened(paths: Iterable[Path]) -> dict[str, Capture]:
     """The captures that are there, by name."""
-    for path in paths:
-        try:
-            yield path.name, Capture.open(path)
-        except CaptureFormatError:
-            continue
+    found = {path.name: _capture(path) for path in paths}
+    return {name: capture for name, capture in found.items() if capture is not None}
+
+
+def _capture(path: Path) -> Capture | None:
+    try:
+        return Capture.open(path)
+    except CaptureFormatError:
+        return None
 
 
 def _places(result: StageResult, own: dict[str, Capture], theirs: dict[str, Capture]) -> list[Place]:
     """The wrong values of a stage that both sides recorded."""
-    found = []
+    found: list[Place] = []
     for pair in result.wrong:
         for name, capture in own.items():
             if name in theirs and len(found) < 8 * PLACES:
@@ -150,7 +156,9 @@ def _place(pair: Pair, name: str, own: Capture, theirs: Capture) -> list[Place]:
     """A pair's value in a capture: nothing where it is not there, or does not differ."""
     if pair.candidate is None or pair.reference is None:
         return []
-    records = [next((each for each in c.records if _is_of(end, each)), None) for c, end in ((theirs, pair.reference), (own, pair.candidate))]
+    records = [
+        next((each for each in c.records if _is_of(end, each)), None) for c, end in ((theirs, pair.reference), (own, pair.candidate))
+    ]
     wanted, have = (_value(c, record) for c, record in zip((theirs, own), records, strict=True))
     record = records[1]
     if record is None or wanted is None or have is None:
@@ -162,6 +170,11 @@ def _place(pair: Pair, name: str, own: Capture, theirs: Capture) -> list[Place]:
     if in_order and pair.error is not None and not math.isclose(apart, pair.error, rel_tol=JUDGED):
         return []
     return [Place(name, record, wanted, apart, in_order)]
+
+
+def _record(capture: Capture, like: Record) -> Record | None:
+    """The record of a point in a capture."""
+    return next((each for each in capture.records if _is_of(like, each)), None)
 
 
 def _is_of(record: Record, other: Record) -> bool:
@@ -198,16 +211,19 @@ def _apart(wanted: NDArray[np.float64] | str, have: NDArray[np.float64] | str, *
 
 def _is_nearer(place: Place, capture: Capture) -> bool:
     """Whether a value came nearer, or cannot be held against what it was before."""
-    record = next((each for each in capture.records if _is_of(place.record, each)), None)
-    have = _value(capture, record)
+    have = _value(capture, _record(capture, place.record))
     apart = None if have is None else _apart(place.wanted, have, in_order=place.in_order)
     return apart is None or apart <= NEARER * place.apart
 
 
 def _needed(jobs: list[Job], last: str) -> list[Job]:
-    """The jobs that lead to a capture: what prepares the model, and what makes the captures that others take."""
+    """The jobs that lead to a capture.
+
+    What prepares the model, and what makes the captures that others take.
+    """
     ends = max(number for number, job in enumerate(jobs) if Path(job.capture).name == last)
-    wanted, found = {last}, []
+    wanted = {last}
+    found: list[Job] = []
     for job in reversed(jobs[: ends + 1]):
         name = Path(job.capture).name
         if name in wanted or job.task == "load":

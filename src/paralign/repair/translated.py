@@ -106,11 +106,7 @@ def _function(site: Site, built: set[str], name: str, theirs: ast.Attribute) -> 
 
 def imported(site: Site) -> set[str]:
     """Names that the candidate's file imports."""
-    found = set()
-    for node in ast.walk(site.source.tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            found |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
-    return found
+    return {alias.asname or alias.name.partition(".")[0] for alias in site.source.imports}
 
 
 def _constants(tree: ast.Module) -> dict[str, ast.expr]:

@@ -294,7 +294,7 @@ def _installed_into(folder: str) -> List[str]:
 
 
 def _real(path: str) -> str:
-    """A path without links, as ``os.path.realpath`` gives it; each folder is asked once a call of :func:`depended_on`."""
+    """A path without links; each folder is looked up once a call of :func:`depended_on`."""
     folder, name = os.path.split(path)
     if not name or name in (os.curdir, os.pardir) or os.path.islink(path):
         return os.path.realpath(path)
@@ -307,7 +307,7 @@ def _real_folder(folder: str) -> str:
 
 
 def know_libraries() -> None:
-    """Note the files of all modules that are imported so far as none of the user's, whatever side is served later."""
+    """Note that the files of all modules imported so far are none of the user's."""
     system = tuple(folder + os.sep for folder in system_folders())
     for module in list(sys.modules.values()):
         path = getattr(module, "__file__", None)

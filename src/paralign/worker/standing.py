@@ -18,7 +18,13 @@ from typing import Callable, TextIO
 END = "\n"
 
 #: modules of ours that every child takes
-OURS = ("paralign.worker.session", "paralign.worker.side", "paralign.worker.tasks", "paralign.worker.sealed", "paralign.worker.protocol.wire")
+OURS = (
+    "paralign.worker.session",
+    "paralign.worker.side",
+    "paralign.worker.tasks",
+    "paralign.worker.sealed",
+    "paralign.worker.protocol.wire",
+)
 
 
 def serve(framework: str, prepare: Callable[[], None], program: Callable[[str, TextIO, TextIO], None]) -> None:

@@ -16,6 +16,7 @@ from paralign.repair.translated import translated
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from paralign.repair.edited_source import Source
     from paralign.repair.proposals import Beside, Proposal, Site
 
 ID = "layer"
@@ -50,14 +51,14 @@ def _is_value(node: ast.AST, parent: ast.AST | None) -> bool:
 def _layers(site: Site) -> dict[str, float]:
     """How a layer is called -> the weight of a proposal with it."""
     found: dict[str, float] = {}
-    home = _class_of(site.source.tree, site.statement)
+    home = _class_of(site.source, site.statement)
     built = _built(home)
     for name in built:
         uses = sum(1 for node in ast.walk(home or site.source.tree) if isinstance(node, ast.Attribute) and node.attr == name)
         if uses == 1:
             found[f"self.{name}"] = UNUSED
     for beside in site.beside:
-        theirs = _built(_class_of(beside.source.tree, beside.statement))
+        theirs = _built(_class_of(beside.source, beside.statement))
         for node in beside.nodes:
             if isinstance(node, ast.Call) and _of_self(node.func):
                 name = last_name(node)
@@ -73,10 +74,11 @@ def _of_self(node: ast.AST) -> bool:
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
 
 
-def _class_of(tree: ast.AST, statement: ast.stmt) -> ast.ClassDef | None:
+def _class_of(source: Source, statement: ast.stmt) -> ast.ClassDef | None:
     """The innermost class around a statement."""
-    within = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and any(each is statement for each in ast.walk(node))]
-    return within[-1] if within else None
+    last = statement.end_lineno or statement.lineno
+    within = [each for each in source.classes if each.lineno <= statement.lineno and last <= (each.end_lineno or each.lineno)]
+    return max(within, key=lambda each: each.lineno, default=None)
 
 
 def _built(home: ast.ClassDef | None) -> dict[str, ast.Call]:

@@ -155,11 +155,7 @@ def _prefixes(site: Site, name: str, theirs: ast.expr) -> list[str]:
 
 
 def _imported(site: Site) -> set[str]:
-    found = set()
-    for node in ast.walk(site.source.tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            found |= {alias.asname or alias.name for alias in node.names}
-    return found
+    return {alias.asname or alias.name for alias in site.source.imports}
 
 
 def _held(text: str, node: ast.AST) -> str:

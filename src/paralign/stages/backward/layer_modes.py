@@ -43,7 +43,7 @@ def explain(context: Context, result: StageResult) -> None:
 
     It is tried: the candidate's layers are put into the reference's modes, and the model's outputs must come nearer.
     """
-    if not context.explains or result.verdict != DIVERGED or context.inputs is None or context.plan is None or any(f.proven for f in result.findings):
+    if result.verdict != DIVERGED or context.inputs is None or context.plan is None or any(f.proven for f in result.findings):
         return
     for step in (True, False):
         possible = context.has_both("train_step") and context.labels is not None if step else "train" in context.modes

@@ -59,8 +59,9 @@ def run(context: Context) -> StageResult:
         result = _run(context) if _draws_in_eval(context, result) else result
         feeding.judge(context, result, fed)
         judged = own_step_judging.judge(context, result)
-    layer_modes.explain(context, judged)
-    layer_modes.say_unset(context, judged)
+    if context.explains:
+        layer_modes.explain(context, judged)
+        layer_modes.say_unset(context, judged)
     if made_up.has_excused(context, judged):
         _judge_native(context, judged, context.artifacts[_STEPS])  # which is not asked of steps that diverge
     return judged

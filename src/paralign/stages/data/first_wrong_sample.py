@@ -56,8 +56,6 @@ def follow(context: Context, result: StageResult, reference: Capture, candidate:
     Leaves the result as it is where a side cannot be traced. With ``replaced``, the samples differ with the reference's draws in place of
     the candidate's, and are traced so.
     """
-    if not context.explains:
-        return
     wrong = result.wrong
     lengths_differ = any(map(is_length, wrong))
     whole = [p for p in wrong if _is_whole_sample(p)]

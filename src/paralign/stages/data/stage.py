@@ -67,6 +67,7 @@ def _split(context: Context) -> StageResult:
     conclude(result, ROUNDING)
     if result.verdict == DIVERGED:
         result.divergence = first(result.pairs)
+    if result.verdict == DIVERGED and context.explains:
         first_wrong_sample.follow(context, result, reference, candidate, replaced=replaced)
         padding.explain(context, result, (reference, candidate))
         every_sample.explain_shuffled(context, result, reference, candidate)
