@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from paralign.capture import Capture, clear
+from paralign.capture import Capture
 from paralign.dtypes import widen
 from paralign.errors import CaptureFormatError, UsageError, WorkerFailed
 
@@ -232,18 +232,4 @@ def _needed(jobs: list[Job], last: str) -> list[Job]:
     return [job for job in reversed(found) if job.task not in _TELLING or Path(job.capture).name in wanted]
 
 
-def moved(jobs: list[Job], folder: Path) -> list[Job]:
-    """Jobs with their captures, also where one takes another's, in another folder."""
-    made = {Path(job.capture): str(folder / Path(job.capture).name) for job in jobs}
-    taken = [{name: made.get(Path(path), path) for name, path in job.values.items()} for job in jobs]
-    return [replace(job, capture=made[Path(job.capture)], values=values) for job, values in zip(jobs, taken, strict=True)]
-
-
-def prepared(folder: Path) -> None:
-    """Make room for what the jobs of one edit record."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in sorted(folder.iterdir()):
-        clear(path)
-
-
-__all__ = ["Place", "Sieve", "made", "moved", "prepared"]
+__all__ = ["Place", "Sieve", "made"]

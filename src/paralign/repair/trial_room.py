@@ -19,7 +19,7 @@ from paralign.checking import run_stages
 from paralign.context import Context
 from paralign.errors import UsageError
 from paralign.model import ALIGNED, ERROR
-from paralign.repair import fresh_inputs, sieve
+from paralign.repair import fresh_inputs, noted_jobs
 from paralign.repair.code_copy import copied
 from paralign.run.standing_process import Standing, can_stand
 from paralign.worker.sealed import VARIABLE
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from paralign.model import CheckResult, StageResult
     from paralign.repair.code_copy import Copy
     from paralign.run.project import Project
-    from paralign.run.recorder import Recorder, Worker
+    from paralign.run.recorder import Recorder
     from paralign.worker.protocol import Job
 
 #: seconds that a trial is given beyond the end of the time box, so that a last one can end
@@ -97,7 +97,7 @@ class Room:
         project = self._project(located=located)
         candidate = recorder_of(project, "candidate", project.candidate, self.folder, reuse=False, standing=self.standing)
         if noted is not None:
-            candidate.start = partial(_Noting, candidate.start, noted)
+            candidate.start = partial(noted_jobs.Noting, candidate.start, noted)
         try:
             context = Context(self.reference, candidate, project.settings)
             result = run_stages(context, stages, lambda _: None, lambda: self.given_as(inputs, context), None)
@@ -125,10 +125,10 @@ class Room:
         project = self._project(located=False)
         started = recorder_of(project, "candidate", project.candidate, self.folder, reuse=False, standing=self.standing)
         folder = self.folder / "captures" / "sifted"
-        sieve.prepared(folder)
+        noted_jobs.prepared(folder)
         worker = started.start()
         try:
-            for job in sieve.moved(jobs, folder):
+            for job in noted_jobs.moved(jobs, folder):
                 worker.request(job)
         finally:
             worker.close()
@@ -153,28 +153,6 @@ class Room:
         if name not in self.given:
             self.given[name] = fresh_inputs.given(self.project, context, self.folder, name)
         return self.given[name]
-
-
-class _Noting:
-    """A worker whose jobs are noted."""
-
-    def __init__(self, start: Callable[[], Worker], jobs: list[Job]) -> None:
-        self._worker, self._jobs = start(), jobs
-        self.side = self._worker.side
-
-    @property
-    def alive(self) -> bool:
-        return self._worker.alive
-
-    def request(self, job: Job) -> None:
-        self._worker.request(job)
-        self._jobs.append(job)
-
-    def dismiss(self) -> None:
-        self._worker.dismiss()
-
-    def close(self) -> None:
-        self._worker.close()
 
 
 @contextmanager

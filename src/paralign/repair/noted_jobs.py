@@ -1,0 +1,55 @@
+"""Jobs of a side that were noted, to be done again elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paralign.capture import clear
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from paralign.run.recorder import Worker
+    from paralign.worker.protocol import Job
+
+
+class Noting:
+    """A worker whose jobs are noted."""
+
+    def __init__(self, start: Callable[[], Worker], jobs: list[Job]) -> None:
+        self._worker, self._jobs = start(), jobs
+        self.side = self._worker.side
+
+    @property
+    def alive(self) -> bool:
+        """Whether the worker still takes jobs."""
+        return self._worker.alive
+
+    def request(self, job: Job) -> None:
+        """Do a job, and note it."""
+        self._worker.request(job)
+        self._jobs.append(job)
+
+    def dismiss(self) -> None:
+        """Begin to let go of everything."""
+        self._worker.dismiss()
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._worker.close()
+
+
+def moved(jobs: list[Job], folder: Path) -> list[Job]:
+    """Jobs with their captures, also where one takes another's, in another folder."""
+    made = {Path(job.capture): str(folder / Path(job.capture).name) for job in jobs}
+    taken = [{name: made.get(Path(path), path) for name, path in job.values.items()} for job in jobs]
+    return [replace(job, capture=made[Path(job.capture)], values=values) for job, values in zip(jobs, taken, strict=True)]
+
+
+def prepared(folder: Path) -> None:
+    """Make room for what the jobs of one edit record."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in sorted(folder.iterdir()):
+        clear(path)
