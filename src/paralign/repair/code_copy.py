@@ -54,6 +54,11 @@ class Copy:
             text = text.replace(str(copied), str(own))
         return text
 
+    def names(self) -> frozenset[str]:
+        """The names of the copied files and of their folders, without their endings."""
+        files = [path for _, copied in self.folders for path in copied.rglob("*.py")]
+        return frozenset(name for path in files for name in (path.stem, *path.parent.parts))
+
     def project(self, project: Project) -> Project:
         """The project with the candidate's side in the copy."""
         side = project.candidate

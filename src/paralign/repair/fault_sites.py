@@ -142,6 +142,27 @@ def imported_files(root: Path, module: Path) -> list[Path]:
     return list(found)
 
 
+def packages(root: Path, module: Path, own: frozenset[str]) -> list[str]:
+    """Modules that a side's files import as they are loaded, but for its own.
+
+    Args:
+        root: of the side's code.
+        module: the side's module.
+        own: names of the files and folders of its code.
+    """
+    found: dict[str, None] = {}
+    for path in imported_files(root, module):
+        try:
+            body = Source.read(path).tree.body
+        except Unreadable:
+            continue
+        for node in body:
+            named = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            named += [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []
+            found.update(dict.fromkeys(name for name in named if name.partition(".")[0] not in own))
+    return list(found)
+
+
 def _imported(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

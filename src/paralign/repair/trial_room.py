@@ -21,6 +21,7 @@ from paralign.errors import UsageError
 from paralign.model import ALIGNED, ERROR
 from paralign.repair import fresh_inputs, noted_jobs
 from paralign.repair.code_copy import copied
+from paralign.repair.fault_sites import packages
 from paralign.run.standing_process import Standing, can_stand
 from paralign.worker.sealed import VARIABLE
 
@@ -174,7 +175,8 @@ def opened(project: Project, out: Path, seconds: float, framework: str) -> Itera
         inside, side = copy.project(project), project.candidate
         side = replace(side, env={**side.env, **_environment(folder)})
         log = folder / "workers" / "candidate.log"
-        standing = Standing(side, framework, log, inside.folder) if can_stand(side) else None
+        modules = packages(side.root.resolve(), side.module.resolve(), copy.names())
+        standing = Standing(side, framework, log, inside.folder, modules) if can_stand(side) else None
         try:
             yield Room(project, folder, reference, copy, time.monotonic() + seconds, standing)
         finally:

@@ -17,6 +17,7 @@ from paralign.run.process import GRACE, MAIN, Process, environment, open_log
 from paralign.worker.standing import END
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from paralign.run.project import SideSettings
@@ -41,9 +42,11 @@ class Standing:
         framework: that is imported beforehand.
         log: where it writes.
         cwd: the working directory of all children.
+        modules: names of installed packages that are imported beforehand too.
     """
 
-    def __init__(self, settings: SideSettings, framework: str, log: Path, cwd: Path) -> None:
+    def __init__(self, settings: SideSettings, framework: str, log: Path, cwd: Path, modules: Sequence[str] = ()) -> None:
+        self._modules = modules
         self._settings, self._framework, self._log, self._cwd = settings, framework, log, cwd
         self._process: subprocess.Popen[bytes] | None = None
         self._guard: Guard | None = None
@@ -54,7 +57,7 @@ class Standing:
             self.close()
             with open_log(self._log) as log:
                 self._process = launch(
-                    [self._settings.python, "-u", str(MAIN), "--standing", self._framework],
+                    [self._settings.python, "-u", str(MAIN), "--standing", self._framework, *self._modules],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,

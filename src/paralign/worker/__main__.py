@@ -275,6 +275,6 @@ if __name__ == "__main__":
     elif sys.argv[1] == "--standing":
         from paralign.worker import standing
 
-        standing.serve(sys.argv[2], _die_with_parent, _serve)
+        standing.serve(sys.argv[2], sys.argv[3:], _die_with_parent, _serve)
     else:
         main(sys.argv[1])

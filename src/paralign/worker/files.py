@@ -306,6 +306,11 @@ def _real_folder(folder: str) -> str:
     return os.path.realpath(folder)
 
 
+def is_installed(path: str) -> bool:
+    """Whether a file lies in a folder of the interpreter or of installed packages."""
+    return (_real(path) + os.sep).startswith(tuple(folder + os.sep for folder in system_folders()))
+
+
 def know_libraries() -> None:
     """Note that the files of all modules imported so far are none of the user's."""
     system = tuple(folder + os.sep for folder in system_folders())

@@ -9,10 +9,11 @@ Then this process answers with a line of JSON, ``{"ended": code}``. What a progr
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import os
 import sys
-from typing import Callable, TextIO
+from typing import Callable, List, TextIO
 
 #: the line that ends a child
 END = "\n"
@@ -27,11 +28,12 @@ OURS = (
 )
 
 
-def serve(framework: str, prepare: Callable[[], None], program: Callable[[str, TextIO, TextIO], None]) -> None:
+def serve(framework: str, modules: List[str], prepare: Callable[[], None], program: Callable[[str, TextIO, TextIO], None]) -> None:
     """Fork a child for each description, one after the other, until standard input ends.
 
     Args:
         framework: whose adapter is imported beforehand; '' for none.
+        modules: names of installed packages that programs import; those that are no installed packages here are left out.
         prepare: what to do before anything else.
         program: serves a description's path on two pipes.
     """
@@ -44,6 +46,8 @@ def serve(framework: str, prepare: Callable[[], None], program: Callable[[str, T
     _import(framework)
     for name in OURS:
         importlib.import_module(name)
+    for name in modules:
+        _import_installed(name)
     _know_libraries()
     while True:
         path = _line(requests).strip()
@@ -75,6 +79,18 @@ def _import(framework: str) -> None:
             load(framework)
         except (ImportError, OSError, ParalignError):
             return
+
+
+def _import_installed(name: str) -> None:
+    """Import a module that is installed; what fails the child's own import tells."""
+    from paralign.worker.files import is_installed
+
+    try:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.origin is not None and is_installed(spec.origin):
+            importlib.import_module(name)
+    except BaseException:  # noqa: BLE001 - a package may raise what it likes, or ask to end
+        return
 
 
 def _line(descriptor: int) -> str:
