@@ -149,7 +149,7 @@ def test_out_that_is_no_plain_name_raises_at_its_line(tmp_path, out):
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
-        ("torch.bitwise_xor(torch.ones(2).int(), other=torch.ones(2).int())", "paddle.bitwise_xor("),
+        ("torch.bitwise_xor(torch.ones(2).long(), other=torch.ones(2).long())", ".astype('int64') ^ paddle.ones(2)"),
         ("torch.functional.split(torch.ones(4), 2)", "paddle.compat.split("),
         ("torch.zeros(2, dtype=torch.complex64)", "dtype=paddle.complex64"),
     ],

@@ -264,10 +264,10 @@ def test_each_side_has_its_own_interpreter(tmp_path, interpreter):
     table = 'framework = "numpy"\nmodule = "side.py"\n'
     (tmp_path / "paralign.toml").write_text(f"[reference]\n{table}[candidate]\n{table}python = {json.dumps(str(interpreter))}\n")
     sides = read(tmp_path).settings.sides
-    command = "{python} x.py --by={python} {path} {{path}} ${HOME} {out}.npy"
+    command = "{python} x.py --by={python} {path} {{path}} {{{path}}} ${HOME} {out}.npy"
     tokens = {side: Program(side, command, given, 1.0).tokens("/a {out}", "/o {path}") for side, given in sides.items()}
     for side, python in (("reference", sys.executable), ("candidate", str(interpreter))):
-        assert tokens[side] == [python, "x.py", f"--by={python}", "/a {out}", "{path}", "${HOME}", "/o {path}.npy"]
+        assert tokens[side] == [python, "x.py", f"--by={python}", "/a {out}", "{path}", "{/a {out}}", "${HOME}", "/o {path}.npy"]
 
 
 @pytest.mark.parametrize(

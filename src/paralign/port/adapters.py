@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from paralign.catalogue.parameters import Kind, Parameter, literal
 from paralign.catalogue.source_fixes import simplified
 from paralign.port.conversions import conversions, signature_of
+from paralign.port.operators import OF_ONE_TYPE, as_calls, is_operator
 from paralign.port.planning import ByHand, Plan, plan
 from paralign.port.values import Form, Use
 
@@ -106,20 +107,30 @@ def adapter_of(name: str, paddle: Table) -> Adapter | None:
     made = _planned(name, taken, paddle)
     if made is None or "{*}" in made.template or _is_overloaded(signature):
         return None
-    gap = False
+    gap, way = False, conversions().calls.get(name)
+    either = way is not None and bool(way.either or way.single)
     for each in signature.parameters:
         if each.kind in (Kind.ARGUMENTS, Kind.KEYWORDS) or each.default is None or not _is_literal(each):
             continue
         kept = Parameter(each.name, Kind.KEYWORD, each.default) if gap else each
-        one = _planned(name, [*taken, kept], paddle, keep=not made.template)
+        one = _planned(name, [*taken, kept], paddle, keep=not made.template and not either)
         if one is not None:
             taken, made = [*taken, kept], one
         gap = gap or one is None  # what stands behind it cannot be given by position
-    if is_start(name):
-        made.template = given_back(made.template)
+    made.template = _of_any_type(name, made.template)
     order = [each.name for each in signature.parameters]
     taken.sort(key=lambda each: (each.kind is Kind.KEYWORD, order.index(each.name)))
     return Adapter(name, tuple(taken), made, tuple(dict.fromkeys(made.conditions)))
+
+
+def _of_any_type(name: str, template: str) -> str:
+    """The template of a callable that may be given tensors of several types: nobody knows what it will be called with."""
+    table = conversions()
+    if is_start(name):
+        return given_back(template)
+    if name in table.joined or name in table.bounded:
+        return table.joined.get(name) or table.bounded[name]
+    return as_calls(template) if is_operator(template) and name not in OF_ONE_TYPE else template
 
 
 def _is_overloaded(signature: Signature) -> bool:

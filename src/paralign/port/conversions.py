@@ -35,7 +35,8 @@ class Way:
     In the latter, arguments are listed.
 
     ``instead`` are templates for calls that give an argument, ``absent`` for calls that
-    may not give it, or None, ``only`` values that arguments must have for the template to be right.
+    may not give it, or None, ``either`` for calls that give one which is no number by its form, ``single`` one which is not several
+    numbers. ``open`` writes a call of ``*arguments``. ``only`` are values that arguments must have for the template to be right.
     ``sets`` are arguments that others are written for, and these. ``ignored`` are arguments that a template may leave out. ``told`` is a
     condition that the ledger says of every call, ``refuses`` says when the written call raises.
     """
@@ -45,6 +46,9 @@ class Way:
     call: str = ""
     instead: tuple[tuple[str, str], ...] = ()
     absent: tuple[tuple[str, str], ...] = ()
+    either: tuple[tuple[str, str], ...] = ()
+    single: tuple[tuple[str, str], ...] = ()
+    open: str = ""
     only: tuple[tuple[str, object], ...] = ()
     ignored: frozenset[str] = frozenset()
     told: str = ""
@@ -83,6 +87,8 @@ class Conversions:
     ranks: dict[str, str]
     aliases: dict[str, str]
     layer_attributes: dict[str, str]
+    joined: dict[str, str]
+    bounded: dict[str, str]
 
 
 @cache
@@ -117,6 +123,8 @@ def conversions() -> Conversions:
         ranks=content["ranks"],
         aliases=content["aliases"],
         layer_attributes=content["layer_attributes"],
+        joined=content["joined"],
+        bounded=content["bounded"],
     )
 
 
@@ -129,6 +137,9 @@ def _way(raw: str | dict[str, Any]) -> Way:
         call=raw.get("call", ""),
         instead=tuple(raw.get("instead", {}).items()),
         absent=tuple(raw.get("absent", {}).items()),
+        either=tuple(raw.get("either", {}).items()),
+        single=tuple(raw.get("single", {}).items()),
+        open=raw.get("open", ""),
         only=tuple(raw.get("only", {}).items()),
         ignored=frozenset(raw.get("ignored", ())),
         told=raw.get("told", ""),

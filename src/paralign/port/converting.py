@@ -15,9 +15,11 @@ from paralign.catalogue.parameters import stored
 from paralign.port.adapters import adapter_of, given_back, is_start
 from paralign.port.call_edits import ROOTS
 from paralign.port.conversions import conversions, signature_of
-from paralign.port.deriving import Deriver, without_legacy
+from paralign.port.deriving import without_legacy
 from paralign.port.imports import alike, from_rewritten, import_rewritten
+from paralign.port.layouts import layout_notes
 from paralign.port.ledger import Fate
+from paralign.port.mixing import Mixer
 from paralign.port.observing import place
 from paralign.port.ownership import guessed_owner, hinted_owner
 from paralign.port.placing import OWN_START
@@ -28,12 +30,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class Converter(Deriver):
+class Converter(Mixer):
     """Walks one program and notes the edits that make it Paddle's."""
 
     # the walk
 
-    def visit_Import(self, node: ast.Import) -> None:  # noqa: N802 - named as ast names it
+    def visit_Module(self, node: ast.Module) -> None:  # noqa: N802 - named as ast names it
+        """Rewrite a program, and note the lines that look at elements of weights."""
+        self.generic_visit(node)
+        known = {(each.line, each.column) for each in self.places if each.fate is Fate.BY_HAND}
+        for each, text in layout_notes(node, self._names_of):
+            if (self._place(each.lineno)[1], each.col_offset + 1) not in known:
+                self.note(each, "torch.nn.Linear.weight", Fate.CONDITION, text)
+
+    def visit_Import(self, node: ast.Import) -> None:  # noqa: N802 - as above
         """Rewrite ``import torch``."""
         if any(alias.name.partition(".")[0] in ROOTS for alias in node.names):
             self.text.edit(self.text.start(node), self.text.end(node), import_rewritten(node))
@@ -144,13 +154,15 @@ class Converter(Deriver):
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:  # noqa: N802 - as above
         """Note what is in place in PyTorch alone."""
+        if self.layer_change(node):
+            return
         if self._belongs(node.target):
             self.by_hand(node, ast.unparse(node.target), "a setting of PyTorch's")
             return
         if self._is_tensor(node.target):
             text = "in place in PyTorch, a new tensor in Paddle: another result only where the old tensor has a second name"
             self.note(node.target, "torch.Tensor.__iadd__", Fate.CONDITION, text)
-        self.generic_visit(node)
+        super().visit_AugAssign(node)
 
     def visit_Name(self, node: ast.Name) -> None:  # noqa: N802 - as above
         """Rewrite an imported name."""
@@ -164,6 +176,8 @@ class Converter(Deriver):
             return
         self._of_layer(node)
         if self.around(node):
+            return
+        if node.attr in ("H", "mH") and isinstance(node.ctx, ast.Load) and self.adjoint(node):
             return
         if node.attr in ("real", "imag") and isinstance(node.ctx, ast.Load) and self._is_tensor(node.value):
             self.text.edit(self.text.end(node), self.text.end(node), "()", node, closes=True)
@@ -363,6 +377,8 @@ class Converter(Deriver):
         if isinstance(node.func, ast.Name) and node.func.id == "getattr" and node.args and place(node.args[0]) in self.named:
             self.by_hand(node, self.named[place(node.args[0])] + ".?", "its name is made at run time")
             return
+        if self.by_text(node):
+            return
         self._text_of(node)
         if isinstance(node.func, ast.Attribute) and self.seen.imported and self.unknown_method(node, node.func):
             return
@@ -382,7 +398,9 @@ class Converter(Deriver):
         told = template and (bool(use.positional or use.keywords) or self._is_first() or bool(self.hidden(template)))
         if template and not told and not self._takes_statistics():
             made.template = template
+        made.template = self.typed_template(use.name, made.bound.given) or made.template
         if made.template:
+            made.template = self.mixed_template(use.name, made.template, _operands(node, made))
             self.templated(node, made)
         else:
             self.edited(node, use, made)
@@ -480,6 +498,12 @@ class Converter(Deriver):
         inplace = node.func.attr.endswith("_") and not node.func.attr.endswith("__")
         if inplace and not self._is_whole(node.func.value):
             raise ByHand("in place on a part of a tensor: Paddle's parts are copies")
+
+
+def _operands(node: ast.Call, made: Plan) -> list[ast.expr]:
+    """What a call is given, with the object whose method it is."""
+    given = [each for each in made.bound.given.values() if hasattr(each, "lineno")]
+    return [node.func.value, *given] if "{self}" in made.template and isinstance(node.func, ast.Attribute) else given
 
 
 def _says_nothing(keyword: ast.keyword, name: str) -> bool:

@@ -179,6 +179,8 @@ class Placer(Writer):
             self._of_any_layer(node)
         if not isinstance(owner, Instance):
             return
+        if node.attr == "momentum" and _is_named_layer(owner):  # another share, and not only another name
+            self._of_any_layer(node)
         for head, attributes in conversions().layers.items():
             if owner.of.startswith(head) and node.attr in attributes:
                 self.text.edit(self.text.end(node) - len(node.attr.encode()), self.text.end(node), attributes[node.attr], node)
@@ -189,7 +191,12 @@ class Placer(Writer):
         What is no call of it stays as it is.
         """
         plain = node.value.id if isinstance(node.value, ast.Name) else ""
-        if plain in ("self", "cls") or self.hidden("_attribute(") or getattr(self._parent(), "func", None) is node:
+        if (
+            plain in ("self", "cls")
+            or is_setting(node.value)
+            or self.hidden("_attribute(")
+            or getattr(self._parent(), "func", None) is node
+        ):
             return
         self.needs("_attribute(")
         ours = conversions().layer_attributes[node.attr]
@@ -221,7 +228,7 @@ class Placer(Writer):
             at -= 1
         parent = chain[at - 1]
         target = parent.targets[0] if isinstance(parent, ast.Assign) and len(parent.targets) == 1 else None
-        plain = isinstance(target, ast.Name) and _is_dotted(node.value) and (known or owner is None)
+        plain = isinstance(target, ast.Name) and is_dotted(node.value) and (known or owner is None)
         if not plain or not isinstance(target, ast.Name) or not isinstance(value, ast.expr) or self.hidden("_turned("):
             return False
         if not self._is_only_read(target.id):
@@ -365,11 +372,21 @@ class Placer(Writer):
         return None
 
 
-def _is_dotted(node: ast.expr) -> bool:
+def is_dotted(node: ast.expr) -> bool:
     """Whether an expression is a name, or attributes of one: it may be written twice."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return isinstance(node, ast.Name)
+
+
+#: how programs call what holds their own settings, which are no layers
+_SETTINGS = ("args", "cfg", "config", "conf", "flags", "hparams", "opt", "options", "opts", "params", "settings")
+
+
+def is_setting(node: ast.expr) -> bool:
+    """Whether an object's name is that of a program's own settings: ``args``, ``self.config``."""
+    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return name.casefold().strip("_").endswith(_SETTINGS)
 
 
 def _is_pure(name: str) -> bool:

@@ -160,13 +160,41 @@ def _chosen(use: Use, bound: Bound, way: Way | None) -> Way | None:
         return way
     if use.name == "torch.nn.ModuleList" and use.form is Form.CALL and not isinstance(bound.given.get("modules"), _LISTS):
         return Way("paddle.nn.LayerList(list({modules}))")  # Paddle loses the first of a generator
+    template = _by_argument(use, bound, way) or way.template
+    return replace(way, template=template) if template else None
+
+
+def _by_argument(use: Use, bound: Bound, way: Way) -> str:
+    """The template for a call that gives an argument, or that does not; '' where it is written as any other."""
     for argument, template in way.absent:
         if not bound.open and not bound.many and (argument not in bound.given or bound.value(argument) in (None, UNREADABLE)):
-            return replace(way, template=template)
+            return template
     for argument, template in way.instead:
         if bound.given.get(argument) is not None and bound.value(argument) is not None and not _as_default(argument, bound):
-            return replace(way, template=template)
-    return way if way.template else None
+            return template
+    if bound.open and way.open:
+        return way.open
+    for argument, template in way.either:
+        if argument in bound.given and not _is_number(bound.given[argument]):
+            return template
+    for argument, template in way.single:
+        if argument in bound.given and not _is_several(bound.given[argument], use.name):
+            return template
+    return ""
+
+
+def _is_number(node: ast.expr) -> bool:
+    """Whether an argument is a number by its form, or several of them."""
+    return isinstance(node.operand if isinstance(node, ast.UnaryOp) else node, ast.Constant | ast.Tuple | ast.List)
+
+
+def _is_several(node: ast.expr, name: str) -> bool:
+    """Whether an argument is several numbers by its form, or None; of a class that stays one that is not asked."""
+    if not hasattr(node, "lineno") and name.rpartition(".")[2][:1].isupper():
+        return True
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):  # a part of a shape
+        return True
+    return isinstance(node, ast.Tuple | ast.List) or (isinstance(node, ast.Constant) and node.value is None)
 
 
 def _whole(bound: Bound) -> bool:
@@ -276,6 +304,8 @@ def _templated(use: Use, bound: Bound, way: Way) -> Plan:
 def _check_written(use: Use, bound: Bound, way: Way) -> None:
     """Refuse a call of which a template does not write every argument."""
     written = {*_HOLE.findall(way.template), *way.ignored, *(name for name, _ in way.only)}
+    if "{*}" in way.template:
+        written |= {name for name, node in bound.given.items() if any(node is each for each in use.positional)}
     for name in (*bound.given, *bound.unknown):
         if name in conversions().dropped or name in written:
             continue
@@ -461,18 +491,23 @@ def _defaults(use: Use, made: Plan, ours: Signature, mapped: dict[str, str]) -> 
     if made.bound.open:
         return
     settled = {name for name in made.bound.given if name not in made.removed} | made.added.keys()
+    given = frozenset(settled)
     for entry in entries_of(use.name):
         settled |= {*entry.fix.set, *entry.fix.drop, *entry.arguments}
     for each in made.bound.signature.parameters:
         target = paddle_argument(each.name, mapped, ours)
         parameter = None if target is None else ours.parameter(target)
-        if parameter is None or target is None or not settled.isdisjoint((each.name, target)):
+        if parameter is None or target is None:
+            continue
+        needed = parameter.default is None and parameter.kind is Kind.PLAIN
+        if not (given if needed else settled).isdisjoint((each.name, target)):
             continue
         try:
-            theirs, mine = literal(each.default), literal(parameter.default)
+            theirs = literal(each.default)
+            mine = ... if parameter.default is None else literal(parameter.default)
         except ValueError:
             continue
-        if type(theirs) is type(mine) and theirs != mine and each.name not in conversions().dropped:
+        if ((needed and theirs is not None) or (type(theirs) is type(mine) and theirs != mine)) and each.name not in conversions().dropped:
             made.added[target] = repr(theirs)
             settled.add(target)
 

@@ -10,7 +10,8 @@ import ast
 from paralign.port.conversions import conversions
 from paralign.port.ledger import Fate
 from paralign.port.observing import place
-from paralign.port.placing import Placer
+from paralign.port.operators import SIGNS
+from paralign.port.placing import Placer, is_dotted, is_setting
 from paralign.port.values import Choice, Class, Instance, Object, Value
 
 #: the class whose methods are given a context first
@@ -18,6 +19,12 @@ _FUNCTION = "torch.autograd.Function"
 
 #: attributes that programs set in layers that are made already, and that Paddle's layers have under other names
 _SET_LATER = frozenset({"eps", "momentum", "stride", "dilation", "padding", "groups", "kernel_size", "negative_slope", "padding_idx"})
+
+#: functions of Python that are given an attribute's name, and what is written for them
+_BY_TEXT = {"getattr": "_attribute(", "hasattr": "_has_attribute(", "setattr": "_set_of_layer("}
+
+#: arguments of a call whose second is a name
+_NAMED_SECOND = 2
 
 #: attributes of a context of it
 _SAVED = frozenset({"saved_tensors", "saved_variables"})
@@ -48,10 +55,9 @@ class Settings(Placer):
         ``bn`` is what may be a layer.
         """
         target = node.targets[0]
-        if len(node.targets) > 1 or not isinstance(target, ast.Attribute) or not self.seen.imported or self.hidden("_set_of_layer("):
+        if len(node.targets) > 1 or not isinstance(target, ast.Attribute):
             return False
-        owner, plain = self.seen.values.get(place(target.value)), getattr(target.value, "id", "")
-        if target.attr not in _SET_LATER or plain in ("self", "cls") or isinstance(owner, Object | Class) or self._is_tensor(target.value):
+        if not self._is_set_later(target):
             return False
         self.needs("_set_of_layer(")
         self.visit(target.value)
@@ -105,6 +111,60 @@ class Settings(Placer):
         self.visit(node.value)
         self.text.edit(start, end, lambda: template.replace("{self}", self.text.within(node.value)))
         self.note(node, name, Fate.REWRITTEN, text)
+
+    def adjoint(self, node: ast.Attribute) -> bool:
+        """Write ``x.H``, which Paddle's tensors have not; False of an object that is no tensor."""
+        known, plain = self._is_tensor(node.value), getattr(node.value, "id", "")
+        other = self.seen.values.get(place(node.value)) is not None or plain in ("self", "cls") or not self.seen.imported
+        if (other and not known) or getattr(self._parent(), "func", None) is node:
+            return False
+        template = "_adjoint({self})" if known else f"_adjoint_of({{self}}, {node.attr!r})"
+        self._attribute(node, f"torch.Tensor.{node.attr}", template, "a function in the file")
+        return True
+
+    def by_text(self, node: ast.Call) -> bool:
+        """Write ``getattr(bn, "momentum")`` and its like by both names; False where it is no such call."""
+        name, given = getattr(node.func, "id", ""), node.args
+        if name not in _BY_TEXT or len(given) < _NAMED_SECOND or node.keywords or not self.seen.imported:
+            return False
+        asked, owner = getattr(given[1], "value", None), self.seen.values.get(place(given[0]))
+        ours = conversions().layer_attributes.get(asked, "") if isinstance(asked, str) else ""
+        helper = _BY_TEXT[name]
+        if not ours or isinstance(owner, Object | Class) or self._is_tensor(given[0]) or is_setting(given[0]) or self.hidden(helper):
+            return False
+        self.needs(helper)
+        self.text.edit(self.text.start(node.func), self.text.end(node.func), helper.removesuffix("("))
+        if name != "setattr":
+            self.text.edit(self.text.end(given[1]), self.text.end(given[1]), f", {ours!r}", node, closes=True)
+        for each in given:
+            self.visit(each)
+        self.note(node, f"torch.nn.Module.{asked}", Fate.REWRITTEN, "the attribute of a layer has another name in Paddle")
+        return True
+
+    def layer_change(self, node: ast.AugAssign) -> bool:
+        """Write ``bn.momentum *= 0.5`` by both names; False where it is no such change."""
+        target, sign = node.target, SIGNS.get(type(node.op), "")
+        if not isinstance(target, ast.Attribute) or target.attr not in conversions().layer_attributes or not sign:
+            return False
+        if not self._is_set_later(target) or not is_dotted(target.value):
+            return False
+        ours, owner = conversions().layer_attributes[target.attr], self.text.source(target.value)
+        self.needs("_set_of_layer(_attribute(")
+        self.visit(node.value)
+        start, end = self.text.start(node), self.text.end(node)
+        head = f"_set_of_layer({owner}, {target.attr!r}, _attribute({owner}, {target.attr!r}, {ours!r}) {sign} "
+        self.text.edit(start, end, lambda: f"{head}({self.text.within(node.value)}))")
+        self.note(target, f"torch.nn.Module.{target.attr}", Fate.REWRITTEN, "the attribute of a layer has another name in Paddle")
+        return True
+
+    def _is_set_later(self, target: ast.Attribute) -> bool:
+        """Whether what is given a setting may be a layer."""
+        owner, plain = self.seen.values.get(place(target.value)), getattr(target.value, "id", "")
+        if target.attr not in _SET_LATER or not self.seen.imported or self.hidden("_set_of_layer("):
+            return False
+        return not (
+            plain in ("self", "cls") or isinstance(owner, Object | Class) or self._is_tensor(target.value) or is_setting(target.value)
+        )
 
     def visit_Constant(self, node: ast.Constant) -> None:  # noqa: N802 - named as ast names it
         """Write the environment's variable that tells a process its rank."""

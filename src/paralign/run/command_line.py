@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 #: what stands in a command for the path, for the file to write, and for the side's interpreter
 PATH, OUT, PYTHON = "{path}", "{out}", "{python}"
 
-#: a place; ``{{name}}`` is braces of the user's own, ``${name}`` a variable of a shell that the command starts
-_PLACE = re.compile(r"\{(\{[^\W\d]\w*\})\}|(?<!\$)\{([^\W\d]\w*)\}")
-_OWN, _NAME = 1, 2
+#: a name in braces: two of them are one of the user's own, as in Python's formats
+_BRACED = re.compile(r"(\{+)([^\W\d]\w*)(\}+)")
+
+#: braces of a place, and braces of the user's own
+_ONE, _TWO = 1, 2
 
 
 def split(command: str, side: str) -> list[str]:
@@ -53,7 +55,14 @@ def places(word: str) -> list[str]:
     >>> places("--img={path} {{x}} ${HOME}")
     ['{path}']
     """
-    return [f"{{{each[_NAME]}}}" for each in _PLACE.finditer(word) if each[_NAME]]
+    return [f"{{{each[2]}}}" for each in _BRACED.finditer(word) if _is_place(each)]
+
+
+def _is_place(found: re.Match[str]) -> bool:
+    """Whether a value goes between the braces: ``${name}`` is a variable of a shell that the command starts."""
+    around = min(len(found[1]), len(found[3]))
+    variable = around == _ONE == len(found[1]) and found.string[: found.start()].endswith("$")
+    return around % _TWO == 1 and not variable
 
 
 def filled(word: str, values: Mapping[str, str]) -> str:
@@ -61,5 +70,18 @@ def filled(word: str, values: Mapping[str, str]) -> str:
 
     >>> filled("--img={path} {{x}}", {"{path}": "a {out}.png"})
     '--img=a {out}.png {x}'
+    >>> filled("--img={{{path}}}", {"{path}": "a.png"})
+    '--img={a.png}'
     """
-    return _PLACE.sub(lambda each: each[_OWN] or values.get(each[0], each[0]), word)
+
+    def written(found: re.Match[str]) -> str:
+        around = min(len(found[1]), len(found[3]))
+        before, after = found[1][around:], found[3][around:]
+        inner = f"{{{found[2]}}}"
+        if _is_place(found):
+            own = around // _TWO
+            return before + "{" * own + values.get(inner, inner) + "}" * own + after
+        own = around // _TWO or around
+        return before + "{" * own + found[2] + "}" * own + after
+
+    return _BRACED.sub(written, word)

@@ -1,0 +1,211 @@
+"""Lines that read or write elements of a model's weights, which lie the other way round in a Linear of Paddle.
+
+``parameters()``, ``named_parameters()`` and ``state_dict()`` give such weights without their layers. What treats all elements alike is
+right as it is; what looks at single elements, shapes or axes is told, with its line.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+#: methods that give weights, and the position of a weight in what a loop over their result gives
+_GIVERS = {
+    "torch.nn.Module.parameters": None,
+    "torch.nn.Module.named_parameters": 1,
+    "torch.nn.Module.state_dict": 1,
+}
+
+#: functions of Python that give the elements of what they are given
+_PASSED_ON = frozenset({"list", "tuple", "iter", "reversed", "sorted", "filter"})
+
+#: attributes and methods of a weight that are the weight, or all its elements treated alike
+_SAME = frozenset({
+    "abs", "clone", "contiguous", "cpu", "cuda", "data", "detach", "double", "exp", "float", "grad", "half", "log", "neg", "pow", "sqrt",
+    "square", "to", "type",
+})  # fmt: skip
+
+#: methods and attributes whose results say where an element lies
+_PLACED = frozenset({
+    "T", "argmax", "argmin", "argsort", "bmm", "chunk", "cumsum", "diag", "expand", "flatten", "gather", "index_select", "masked_select",
+    "matmul", "mm", "narrow", "numpy", "permute", "ravel", "reshape", "select", "shape", "size", "sort", "split", "squeeze", "stride",
+    "svd", "t", "tolist", "topk", "transpose", "tril", "triu", "unbind", "unflatten", "unsqueeze", "view",
+})  # fmt: skip
+
+#: methods that reduce all elements alike, where no axis is asked for
+_REDUCED = frozenset({"all", "amax", "amin", "any", "max", "mean", "min", "norm", "prod", "std", "sum", "var"})
+
+#: methods that write into a weight, element by element of another tensor
+_WRITES = frozenset({"add_", "addcdiv_", "addcmul_", "copy_", "div_", "lerp_", "mul_", "sub_"})
+
+#: methods of a dictionary whose loop gives names and weights, or weights alone
+_OF_DICTIONARY = {"items": 1, "values": None}
+
+#: functions of PyTorch that treat a weight's elements alike or keep it: of the others those of several tensors look at axes
+_ALIKE = ("torch.optim.", "torch.nn.utils.clip_grad", "torch.nn.init.", "torch.save", "torch.nn.Module.load_state_dict")
+
+_TOLD = "Linear keeps its weight transposed in Paddle, [in, out]: another result where this one is a Linear's"
+
+
+def layout_notes(tree: ast.Module, names_of: Callable[[ast.AST], list[str]]) -> Iterator[tuple[ast.expr, str]]:
+    """The expressions that read or write single elements of weights, each once, with what is said of them.
+
+    ``names_of`` gives the names of the callables of PyTorch that a call uses.
+    """
+    parents = {id(child): each for each in ast.walk(tree) for child in ast.iter_child_nodes(each)}
+    for node in ast.walk(tree):
+        giver = next((name for name in names_of(node) if name in _GIVERS), "")
+        if giver and isinstance(node, ast.Call):
+            found = _Weights(parents, names_of).of(node, _GIVERS[giver], dictionary=giver.endswith("state_dict"))
+            for each in found:
+                yield each, _TOLD
+
+
+class _Weights:
+    """Follows weights from the call that gives them to what is done with them, within one scope."""
+
+    def __init__(self, parents: dict[int, ast.AST], names_of: Callable[[ast.AST], list[str]]) -> None:
+        self._parents, self._names_of = parents, names_of
+        self._found: dict[int, ast.expr] = {}
+        self._seen: set[int] = set()
+
+    def of(self, node: ast.expr, at: int | None, *, dictionary: bool) -> list[ast.expr]:
+        """What reads elements of the weights that a call gives; ``at``: their place in the parts of a loop."""
+        self._container(node, at, dictionary=dictionary)
+        return list(self._found.values())
+
+    def _container(self, node: ast.expr, at: int | None, *, dictionary: bool) -> None:
+        """Follow what holds weights."""
+        parent = self._parents.get(id(node))
+        if isinstance(parent, ast.keyword):
+            parent = self._parents[id(parent)]
+        if isinstance(parent, ast.For | ast.AsyncFor | ast.comprehension) and parent.iter is node:
+            if not dictionary:  # a loop over a dictionary gives names
+                self._loop(parent, parent.target, at)
+        elif isinstance(parent, ast.Call) and parent.func is not node:
+            self._handed(parent, node, at, dictionary=dictionary)
+        elif isinstance(parent, ast.Attribute) and parent.attr in _OF_DICTIONARY and dictionary:
+            call = self._parents.get(id(parent))
+            if isinstance(call, ast.Call) and call.func is parent:
+                self._container(call, _OF_DICTIONARY[parent.attr], dictionary=False)
+        elif isinstance(parent, ast.Subscript) and parent.value is node:
+            self._item(parent, at, dictionary=dictionary)
+        elif isinstance(parent, ast.Assign) and parent.value is node:
+            for use in self._uses_of(parent):
+                self._container(use, at, dictionary=dictionary)
+
+    def _handed(self, call: ast.Call, node: ast.expr, at: int | None, *, dictionary: bool) -> None:
+        """Follow what holds weights into a call."""
+        name = getattr(call.func, "id", "")
+        if name in ("next", *_PASSED_ON):
+            if name == "next":
+                self._value_at(call, at)
+            elif not dictionary:
+                self._container(call, at, dictionary=False)
+        elif name in ("enumerate", "zip"):
+            loop = self._parents.get(id(call))
+            place = 1 if name == "enumerate" else next((number for number, each in enumerate(call.args) if each is node), None)
+            targets = loop.target if isinstance(loop, ast.For | ast.AsyncFor | ast.comprehension) else None
+            if isinstance(targets, ast.Tuple) and place is not None and place < len(targets.elts):
+                self._loop(loop, targets.elts[place], at)
+        elif any(each.startswith("torch.nn.utils.") and "vector" in each for each in self._names_of(call)):
+            self._found[id(call)] = call
+
+    def _item(self, node: ast.Subscript, at: int | None, *, dictionary: bool) -> None:
+        if isinstance(node.ctx, ast.Store):
+            self._found[id(node)] = node
+        elif isinstance(node.ctx, ast.Load):
+            self._value_at(node, None if dictionary else at)
+
+    def _value_at(self, node: ast.expr, at: int | None) -> None:
+        """Follow one part of a container: the weight, or a pair of a name and the weight."""
+        parent = self._parents.get(id(node))
+        if at is None:
+            self._value(node)
+        elif isinstance(parent, ast.Subscript) and parent.value is node and getattr(parent.slice, "value", None) == at:
+            self._value(parent)
+        elif isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Tuple) and len(parent.targets[0].elts) > at:
+            self._names(parent, parent.targets[0].elts[at])
+
+    def _loop(self, loop: ast.AST | None, target: ast.expr, at: int | None) -> None:
+        if at is not None:
+            if not isinstance(target, ast.Tuple) or len(target.elts) <= at:
+                return
+            target = target.elts[at]
+        within = self._parents.get(id(loop)) if isinstance(loop, ast.comprehension) else loop
+        if within is not None:
+            self._names(within, target)
+
+    def _names(self, within: ast.AST, target: ast.expr) -> None:
+        """Follow every use of the name that a weight is bound to."""
+        if not isinstance(target, ast.Name):
+            return
+        for each in ast.walk(within):
+            if isinstance(each, ast.Name) and each.id == target.id and isinstance(each.ctx, ast.Load):
+                self._value(each)
+
+    def _uses_of(self, statement: ast.Assign) -> Iterator[ast.Name]:
+        """Uses of the name that a statement binds, in its scope."""
+        target = statement.targets[0]
+        scope: ast.AST = statement
+        while not isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module):
+            scope = self._parents[id(scope)]
+        for each in ast.walk(scope) if isinstance(target, ast.Name) else ():
+            if isinstance(each, ast.Name) and isinstance(target, ast.Name) and each.id == target.id and isinstance(each.ctx, ast.Load):
+                yield each
+
+    def _value(self, node: ast.expr) -> None:
+        """Follow a weight to what looks at its elements."""
+        if id(node) in self._seen:
+            return
+        self._seen.add(id(node))
+        parent = self._parents.get(id(node))
+        if isinstance(parent, ast.Attribute):
+            self._attribute(parent)
+        elif isinstance(parent, ast.Subscript) and parent.value is node:
+            self._found[id(parent)] = parent
+        elif isinstance(parent, ast.FormattedValue) or (isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.MatMult)):
+            self._found[id(node)] = node
+        elif isinstance(parent, ast.BinOp | ast.UnaryOp):
+            self._value(parent)
+        elif isinstance(parent, ast.Assign) and parent.value is node and isinstance(parent.targets[0], ast.Name):
+            for use in self._uses_of(parent):
+                self._value(use)
+        elif isinstance(parent, ast.Call) and node in parent.args:
+            self._argument(parent, node)
+
+    def _attribute(self, node: ast.Attribute) -> None:
+        call = self._parents.get(id(node))
+        called = isinstance(call, ast.Call) and call.func is node
+        if node.attr in _PLACED:
+            self._found[id(node)] = node
+        elif node.attr in _SAME:
+            self._value(call if called and isinstance(call, ast.Call) else node)
+        elif called and isinstance(call, ast.Call):
+            axis = [*call.args[1 if node.attr == "norm" else 0 :], *[each for each in call.keywords if each.arg in ("dim", "axis")]]
+            foreign = node.attr in _WRITES and any(not self._is_of_weights(each) for each in call.args)
+            if (node.attr in _REDUCED and axis) or foreign:
+                self._found[id(node)] = node
+
+    def _argument(self, call: ast.Call, node: ast.expr) -> None:
+        """A weight that is given to a call: what PyTorch's does with all elements alike is right."""
+        names, own = self._names_of(call), getattr(call.func, "id", "")
+        if own == "print" or any(name.rpartition(".")[2] in _PLACED for name in names):
+            self._found[id(node)] = node
+        elif names and not any(name.startswith(_ALIKE) for name in names):
+            last = names[0].rpartition(".")[2]
+            if last in _SAME or last.endswith("_like"):
+                self._value(call)
+            elif last in _REDUCED and (len(call.args) > 1 or call.keywords):
+                self._found[id(node)] = node
+
+    def _is_of_weights(self, node: ast.expr) -> bool:
+        """Whether what is written into a weight is a number, or follows from weights: names of the same loops, a gradient."""
+        if isinstance(node, ast.Constant):
+            return True
+        return any(isinstance(each, ast.Name) and id(each) in self._seen for each in ast.walk(node)) or not any(
+            isinstance(each, ast.Call) and self._names_of(each) for each in ast.walk(node)
+        )
