@@ -124,7 +124,7 @@ def adapter_of(name: str, paddle: Table) -> Adapter | None:
 
 
 def _of_any_type(name: str, template: str) -> str:
-    """The template of a callable that may be given tensors of several types: nobody knows what it will be called with."""
+    """The template of a callable that may be given tensors of several types."""
     table = conversions()
     if is_start(name):
         return given_back(template)

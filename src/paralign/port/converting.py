@@ -140,7 +140,7 @@ class Converter(Mixer):
 
     def visit_Assign(self, node: ast.Assign) -> None:  # noqa: N802 - as above
         """Refuse assignments to what belongs to PyTorch; note writes into tensors."""
-        if self.setting(node) or self.layer_setting(node):
+        if self.setting(node) or self.layer_setting(node) or self.weight_set(node):
             return
         for target in node.targets:
             if self._belongs(target):
@@ -193,14 +193,16 @@ class Converter(Mixer):
 
     def _of_weight(self, node: ast.Attribute) -> bool:
         """Write a weight that may lie the other way round; False of one that is left."""
-        if self._is_linear(node) and not self._is_own_start(node) and not self._is_layout_free() and not self._is_started():
+        if self._has_ties and self._is_linear(node) and not self._is_started() and self.as_read(node):
+            pass
+        elif self._is_linear(node) and not self._is_own_start(node) and not self._is_layout_free() and not self._is_started():
             self.text.edit(self.text.end(node), self.text.end(node), ".T", node, closes=True)
             self._transposed(node)
         elif self._is_own_start(node):
             self.note(node, "torch.nn.Linear.weight", Fate.CONDITION, OWN_START)
         elif not isinstance(node.ctx, ast.Load) or not self.seen.imported or not self._turned(node):
             return False
-        elif not self._as_value(node):
+        elif not (self._as_value(node) or self.as_read(node) or self.as_written(node)):
             self.by_hand(node, "torch.nn.Linear.weight", "Linear keeps its weight transposed in Paddle, and this layer may be one")
             return True
         self.generic_visit(node)

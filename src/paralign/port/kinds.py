@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Kind(Enum):
-    """The type of an expression's elements; ``NUMBER`` is one of Python's, ``UNKNOWN`` may be any."""
+    """The type of an expression's elements; ``NUMBER`` is one of Python's."""
 
     BOOL = "bool"
     INT = "int64"
@@ -108,7 +108,7 @@ class Kinds:
         self._bound: dict[int, dict[str, list[tuple[int, ast.expr | None]]]] = {}
 
     def of(self, node: ast.expr, around: Sequence[ast.AST], depth: int = 0) -> Kind:
-        """The type of an expression that stands within other parts of the tree, outermost first."""
+        """The type of an expression within other parts of the tree."""
         handle = getattr(self, f"_{type(node).__name__}", None)
         if handle is None or depth > _FOLLOWED:
             return Kind.UNKNOWN
@@ -164,7 +164,7 @@ class Kinds:
         return Kind.NUMBER if getattr(node.func, "id", "") in _NUMBER_CALLS else Kind.UNKNOWN
 
     def _of_function(self, name: str, given: Sequence[ast.expr]) -> Kind | None:
-        """The type of what a function of PyTorch makes; None where it is that of a tensor that it is given."""
+        """The type that a function of PyTorch makes; None: that of its tensor."""
         if name == "torch.arange":
             return Kind.FLOAT if any(map(_has_float, given)) else Kind.INT
         if name in _FROM_DATA:
@@ -185,7 +185,7 @@ class Kinds:
         return _OF_ONE_TYPE.get(func.attr) or self._of_own(func.attr, func.value, around, depth)
 
     def _of_own(self, last: str, own: ast.expr | None, around: Sequence[ast.AST], depth: int) -> Kind:
-        """The type of the result of a function or method that keeps the type of its tensor."""
+        """The type of a result that is of its tensor's type."""
         if own is None or last not in (_KEEPS | _SUMMED):
             return Kind.UNKNOWN
         kind = self.of(own, around, depth)
@@ -228,7 +228,7 @@ class Kinds:
         return kinds.pop() if len(kinds) == 1 else Kind.UNKNOWN
 
     def _bindings(self, scope: ast.AST) -> dict[str, list[tuple[int, ast.expr | None]]]:
-        """What the names of a scope are given, in the order of the lines; None where that is not known."""
+        """What the names of a scope are given, by line; None: not known."""
         if id(scope) not in self._bound:
             found: dict[str, list[tuple[int, ast.expr | None]]] = {}
             if isinstance(scope, _FUNCTIONS):
@@ -248,7 +248,7 @@ _SOME_NUMBER = ast.Constant(0)
 
 
 def _parameters(scope: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Iterator[tuple[str, ast.expr | None]]:
-    """A function's parameters: those of ``__init__`` are settings, and so are those with a number as default or annotation."""
+    """A function's parameters: those of ``__init__`` are settings, as are numbers."""
     arguments = scope.args
     plain = [*arguments.posonlyargs, *arguments.args]
     defaults = dict(zip([each.arg for each in plain[len(plain) - len(arguments.defaults) :]], arguments.defaults, strict=True))

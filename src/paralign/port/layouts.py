@@ -1,4 +1,4 @@
-"""Lines that read or write elements of a model's weights, which lie the other way round in a Linear of Paddle.
+"""Lines that look at elements of weights, which a Linear of Paddle keeps transposed.
 
 ``parameters()``, ``named_parameters()`` and ``state_dict()`` give such weights without their layers. What treats all elements alike is
 right as it is; what looks at single elements, shapes or axes is told, with its line.
@@ -51,7 +51,7 @@ _TOLD = "Linear keeps its weight transposed in Paddle, [in, out]: another result
 
 
 def layout_notes(tree: ast.Module, names_of: Callable[[ast.AST], list[str]]) -> Iterator[tuple[ast.expr, str]]:
-    """The expressions that read or write single elements of weights, each once, with what is said of them.
+    """The expressions that look at single elements of weights, and what is said.
 
     ``names_of`` gives the names of the callables of PyTorch that a call uses.
     """
@@ -65,7 +65,7 @@ def layout_notes(tree: ast.Module, names_of: Callable[[ast.AST], list[str]]) -> 
 
 
 class _Weights:
-    """Follows weights from the call that gives them to what is done with them, within one scope."""
+    """Follows weights from the call that gives them, within one scope."""
 
     def __init__(self, parents: dict[int, ast.AST], names_of: Callable[[ast.AST], list[str]]) -> None:
         self._parents, self._names_of = parents, names_of
@@ -73,7 +73,7 @@ class _Weights:
         self._seen: set[int] = set()
 
     def of(self, node: ast.expr, at: int | None, *, dictionary: bool) -> list[ast.expr]:
-        """What reads elements of the weights that a call gives; ``at``: their place in the parts of a loop."""
+        """What looks at elements of weights; ``at``: their place in a loop's parts."""
         self._container(node, at, dictionary=dictionary)
         return list(self._found.values())
 
@@ -121,7 +121,7 @@ class _Weights:
             self._value_at(node, None if dictionary else at)
 
     def _value_at(self, node: ast.expr, at: int | None) -> None:
-        """Follow one part of a container: the weight, or a pair of a name and the weight."""
+        """Follow one part of a container: a weight, or a name and a weight."""
         parent = self._parents.get(id(node))
         if at is None:
             self._value(node)
@@ -191,7 +191,7 @@ class _Weights:
                 self._found[id(node)] = node
 
     def _argument(self, call: ast.Call, node: ast.expr) -> None:
-        """A weight that is given to a call: what PyTorch's does with all elements alike is right."""
+        """A weight that a call is given: all elements alike are right."""
         names, own = self._names_of(call), getattr(call.func, "id", "")
         if own == "print" or any(name.rpartition(".")[2] in _PLACED for name in names):
             self._found[id(node)] = node
@@ -203,7 +203,7 @@ class _Weights:
                 self._found[id(node)] = node
 
     def _is_of_weights(self, node: ast.expr) -> bool:
-        """Whether what is written into a weight is a number, or follows from weights: names of the same loops, a gradient."""
+        """Whether what is written into a weight is a number, or follows from weights."""
         if isinstance(node, ast.Constant):
             return True
         return any(isinstance(each, ast.Name) and id(each) in self._seen for each in ast.walk(node)) or not any(

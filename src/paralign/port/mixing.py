@@ -1,4 +1,4 @@
-"""Operators of tensors of several types, which Paddle refuses and PyTorch computes in a common type."""
+"""Operators of tensors of several types, which Paddle refuses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SAID = "PyTorch computes it in a common type of both, Paddle refuses two types"
 
 
 class Mixer(Deriver):
-    """Write such an operator as a call, where an operand is known to be of truth values or whole numbers."""
+    """Write such an operator as a call, where an operand is known to be discrete."""
 
     @property
     def kinds(self) -> Kinds:
@@ -82,7 +82,7 @@ class Mixer(Deriver):
         self.note(node, f"torch.Tensor {sign}", Fate.REWRITTEN, _SAID)
 
     def typed_template(self, name: str, given: Mapping[str, ast.expr]) -> str:
-        """The template of a call whose tensors may be of several types, or whose bounds may be tensors; '' of any other."""
+        """The template of a call of several types, or of bounds that may be tensors."""
         table = conversions()
         if name in table.bounded:
             bounds = [given[each] for each in ("min", "max") if each in given]
@@ -96,7 +96,7 @@ class Mixer(Deriver):
         return table.joined[name] if several and not self.hidden(table.joined[name]) else ""
 
     def mixed_template(self, name: str, template: str, operands: Sequence[ast.expr]) -> str:
-        """A template of operators as calls, where its operands may be of several types."""
+        """A template with calls for operators of several types."""
         if name in OF_ONE_TYPE or not is_operator(template):
             return template
         kinds = [self.kinds.of(each, self._parents) for each in operands]
@@ -113,7 +113,7 @@ _PAIR = 2
 
 
 def _is_of_bits_and_numbers(kinds: Sequence[Kind], *, written: bool) -> bool:
-    """Whether an operator of bits has a number beside a tensor, or two tensors of several types."""
+    """Whether an operator of bits has a number, or several types."""
     if written:
         return True
     if Kind.NUMBER in kinds:

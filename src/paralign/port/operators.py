@@ -1,4 +1,4 @@
-"""Templates of operators as calls of one function, which computes tensors of several types as PyTorch does."""
+"""Templates of operators as calls of one function, for tensors of several types."""
 
 from __future__ import annotations
 

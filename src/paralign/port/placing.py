@@ -45,7 +45,7 @@ _LAYOUT_FREE = frozenset({"dtype", "device", "requires_grad", "ndim", "is_cuda"}
 _ALIKE = frozenset({"normal_", "zero_", "uniform_", "fill_", "mul_", "requires_grad_", "numel", "nelement"})
 
 #: what of a tensor is a value of its own
-_READ = frozenset({
+READ = frozenset({
     "abs", "clone", "dim", "dtype", "item", "max", "mean", "min", "ndim", "norm", "numel", "pow", "shape", "size", "std", "sum", "tolist",
     "var",
 })  # fmt: skip
@@ -261,7 +261,7 @@ class Placer(Writer):
         if isinstance(call, ast.Call) and call.func is not node:
             return self._is_pure_call(call)
         if isinstance(parent, ast.Attribute):
-            return isinstance(parent.ctx, ast.Load) and parent.attr in _READ
+            return isinstance(parent.ctx, ast.Load) and parent.attr in READ
         return isinstance(parent, ast.BinOp | ast.UnaryOp | ast.Compare)
 
     def _is_pure_call(self, call: ast.Call) -> bool:

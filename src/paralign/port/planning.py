@@ -165,7 +165,7 @@ def _chosen(use: Use, bound: Bound, way: Way | None) -> Way | None:
 
 
 def _by_argument(use: Use, bound: Bound, way: Way) -> str:
-    """The template for a call that gives an argument, or that does not; '' where it is written as any other."""
+    """The template that an argument asks for, given or not; '' without one."""
     for argument, template in way.absent:
         if not bound.open and not bound.many and (argument not in bound.given or bound.value(argument) in (None, UNREADABLE)):
             return template
@@ -189,7 +189,7 @@ def _is_number(node: ast.expr) -> bool:
 
 
 def _is_several(node: ast.expr, name: str) -> bool:
-    """Whether an argument is several numbers by its form, or None; of a class that stays one that is not asked."""
+    """Whether an argument is several numbers by its form, or None."""
     if not hasattr(node, "lineno") and name.rpartition(".")[2][:1].isupper():
         return True
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):  # a part of a shape

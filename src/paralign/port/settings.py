@@ -11,7 +11,8 @@ from paralign.port.conversions import conversions
 from paralign.port.ledger import Fate
 from paralign.port.observing import place
 from paralign.port.operators import SIGNS
-from paralign.port.placing import Placer, is_dotted, is_setting
+from paralign.port.placing import is_dotted, is_setting
+from paralign.port.turning import Turner
 from paralign.port.values import Choice, Class, Instance, Object, Value
 
 #: the class whose methods are given a context first
@@ -30,7 +31,7 @@ _NAMED_SECOND = 2
 _SAVED = frozenset({"saved_tensors", "saved_variables"})
 
 
-class Settings(Placer):
+class Settings(Turner):
     """Rewrites attributes and assignments that are no calls."""
 
     def setting(self, node: ast.Assign) -> bool:
@@ -113,7 +114,7 @@ class Settings(Placer):
         self.note(node, name, Fate.REWRITTEN, text)
 
     def adjoint(self, node: ast.Attribute) -> bool:
-        """Write ``x.H``, which Paddle's tensors have not; False of an object that is no tensor."""
+        """Write ``x.H``, which Paddle has not; False of what is no tensor."""
         known, plain = self._is_tensor(node.value), getattr(node.value, "id", "")
         other = self.seen.values.get(place(node.value)) is not None or plain in ("self", "cls") or not self.seen.imported
         if (other and not known) or getattr(self._parent(), "func", None) is node:
@@ -123,7 +124,7 @@ class Settings(Placer):
         return True
 
     def by_text(self, node: ast.Call) -> bool:
-        """Write ``getattr(bn, "momentum")`` and its like by both names; False where it is no such call."""
+        """Write ``getattr(bn, "momentum")`` by both names; False of another call."""
         name, given = getattr(node.func, "id", ""), node.args
         if name not in _BY_TEXT or len(given) < _NAMED_SECOND or node.keywords or not self.seen.imported:
             return False
@@ -142,7 +143,7 @@ class Settings(Placer):
         return True
 
     def layer_change(self, node: ast.AugAssign) -> bool:
-        """Write ``bn.momentum *= 0.5`` by both names; False where it is no such change."""
+        """Write ``bn.momentum *= 0.5`` by both names; False of another change."""
         target, sign = node.target, SIGNS.get(type(node.op), "")
         if not isinstance(target, ast.Attribute) or target.attr not in conversions().layer_attributes or not sign:
             return False

@@ -59,7 +59,7 @@ def places(word: str) -> list[str]:
 
 
 def _is_place(found: re.Match[str]) -> bool:
-    """Whether a value goes between the braces: ``${name}`` is a variable of a shell that the command starts."""
+    """Whether a value goes between the braces: ``${name}`` is a shell's own."""
     around = min(len(found[1]), len(found[3]))
     variable = around == _ONE == len(found[1]) and found.string[: found.start()].endswith("$")
     return around % _TWO == 1 and not variable

@@ -1,0 +1,152 @@
+"""Weights of layers that may be Linear, read, written, set and shared.
+
+Paddle keeps such a weight transposed. What the layer is, is asked when the program runs.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import cached_property
+
+from paralign.port.ledger import Fate
+from paralign.port.observing import place
+from paralign.port.placing import READ, Placer, is_dotted
+from paralign.port.values import Instance
+
+#: classes whose objects may be a Linear
+_OPEN = frozenset({"torch.nn.Linear", "torch.nn.Module"})
+
+#: attributes of a weight that are the weight, past the gradient
+_PAST = frozenset({"data", "grad"})
+
+#: methods that write a tensor into a weight, element by element
+_WRITES = frozenset({"copy_", "add_", "sub_", "mul_", "div_"})
+
+#: turned forms of a weight
+_TURNS = frozenset({"t", "T"})
+
+_SAID = "Linear keeps its weight transposed in Paddle: what the layer is, is asked when it runs"
+
+_PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
+
+
+class Turner(Placer):
+    """Write such weights."""
+
+    @cached_property
+    def _has_ties(self) -> bool:
+        """Whether a layer may be given another one's weight, as PyTorch lays it out."""
+        return any(isinstance(each, ast.Assign) and _is_tie(each) for each in ast.walk(self._parents[0]))
+
+    def as_read(self, node: ast.Attribute) -> bool:
+        """Write ``layer.weight.shape`` and its like; False of another use."""
+        chain, at = self._parents, len(self._parents) - 1
+        if not self._may_turn(node):
+            return False
+        if getattr(chain[at - 1], "attr", "") in _PAST:
+            at -= 1
+        value = chain[at]
+        if not isinstance(value, ast.expr) or not self._is_read_here(at):
+            return False
+        self._turn(node, value)
+        return True
+
+    def _may_turn(self, node: ast.Attribute) -> bool:
+        owner = self.seen.values.get(place(node.value))
+        is_open = owner is None or (isinstance(owner, Instance) and owner.of in _OPEN)
+        return is_open and is_dotted(node.value) and not self.hidden("_turned(")
+
+    def _turn(self, node: ast.Attribute, value: ast.expr) -> None:
+        self.needs("_turned(")
+        self.text.edit(self.text.start(value), self.text.start(value), f"_turned({self.text.source(node.value)}, ", value)
+        self.text.edit(self.text.end(value), self.text.end(value), ")", value, closes=True)
+        self.note(node, "torch.nn.Linear.weight", Fate.REWRITTEN, _SAID)
+
+    def _is_read_here(self, at: int) -> bool:
+        """Whether what stands around a part only reads it."""
+        chain = self._parents
+        value, parent = chain[at], chain[at - 1]
+        if isinstance(parent, ast.Attribute):
+            return parent.attr in READ or (parent.attr == "T" and self._is_operand(parent, chain[at - 2]))
+        if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute) and parent.func.value is value:
+            turned = parent.func.attr in _TURNS and self._is_operand(parent, chain[at - 2])  # a method's object is visited alone
+            return parent.func.attr in READ or turned
+        if isinstance(parent, ast.Subscript) and parent.value is value and isinstance(parent.ctx, ast.Load):
+            return self._is_operand(parent, chain[at - 2])
+        return self._is_operand(value, parent)
+
+    def _is_operand(self, node: ast.AST, parent: ast.AST) -> bool:
+        """Whether a value goes into arithmetic, or into a function that only reads it."""
+        if isinstance(parent, ast.BinOp | ast.UnaryOp | ast.Compare):
+            return True
+        if not isinstance(parent, ast.Call) or not any(node is each for each in parent.args):
+            return False
+        return self._is_pure_call(parent) or not _PARAMETERS.isdisjoint(self._names_of(parent))
+
+    def as_written(self, node: ast.Attribute) -> bool:
+        """Write ``layer.weight.copy_(x)``, where x is turned; False of another use."""
+        chain, at = self._parents, len(self._parents) - 1
+        if not self._may_turn(node):
+            return False
+        if getattr(chain[at - 1], "attr", "") in _PAST:
+            at -= 1
+        call = chain[at - 1] if isinstance(chain[at - 1], ast.Call) else chain[at - 2]
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.value is not chain[at]:
+            return False
+        if call.func.attr not in _WRITES or not call.args or isinstance(call.args[0], ast.Starred):
+            return False
+        self._turn_value(node, call.args[0])
+        return True
+
+    def _turn_value(self, node: ast.Attribute, value: ast.expr) -> None:
+        """Turn what is written into a weight."""
+        if isinstance(value, ast.Constant):
+            return
+        self.needs("_turned(")
+        self.text.edit(self.text.start(value), self.text.start(value), f"_turned({self.text.source(node.value)}, ", value)
+        self.text.edit(self.text.end(value), self.text.end(value), ")", value, closes=True)
+        self.note(node, "torch.nn.Linear.weight", Fate.REWRITTEN, _SAID)
+
+    def weight_set(self, node: ast.Assign) -> bool:
+        """Write ``a.weight = b.weight`` and the like; True where it is written."""
+        target = node.targets[0]
+        if len(node.targets) > 1 or not self.seen.imported:
+            return False
+        if _is_tie(node) and isinstance(target, ast.Attribute) and isinstance(node.value, ast.Attribute):
+            return self._tied(node, target, node.value)
+        past = isinstance(target, ast.Attribute) and target.attr == "data" and isinstance(target.value, ast.Attribute)
+        weight = target.value if past and isinstance(target, ast.Attribute) else target
+        if not isinstance(weight, ast.Attribute) or weight.attr != "weight" or getattr(weight.value, "id", "") in ("self", "cls"):
+            return False
+        if self._may_turn(weight) and (past or self._is_parameter(node.value)) and not self.hidden("_weight_for("):
+            helper = "_turned(" if past else "_weight_for("
+            self.needs(helper)
+            start, end = self.text.start(node.value), self.text.end(node.value)
+            self.text.edit(start, start, f"{helper}{self.text.source(weight.value)}, ", node.value)
+            self.text.edit(end, end, ")", node.value, closes=True)
+            self.note(weight, "torch.nn.Linear.weight", Fate.REWRITTEN, _SAID)
+            if past:  # the weight within the target is no value
+                self.visit(node.value)
+                return True
+        return False
+
+    def _is_parameter(self, node: ast.expr) -> bool:
+        return isinstance(node, ast.Call) and not _PARAMETERS.isdisjoint(self._names_of(node))
+
+    def _tied(self, node: ast.Assign, target: ast.Attribute, value: ast.Attribute) -> bool:
+        owners = [self.seen.values.get(place(each.value)) for each in (target, value)]
+        same = all(isinstance(each, Instance) for each in owners) and owners[0] == owners[1]
+        if same or not is_dotted(target.value) or not is_dotted(value.value) or self.hidden("_tie("):
+            return False
+        self.needs("_tie(")
+        written = f"_tie({self.text.source(target.value)}, {self.text.source(value.value)})"
+        self.text.edit(self.text.start(node), self.text.end(node), written)
+        self.note(target, "torch.nn.Linear.weight", Fate.REWRITTEN, "one parameter of both layers, which lies as in PyTorch")
+        return True
+
+
+def _is_tie(node: ast.Assign) -> bool:
+    """Whether a statement gives a layer another one's weight."""
+    target = node.targets[0]
+    both = isinstance(target, ast.Attribute) and isinstance(node.value, ast.Attribute)
+    return both and target.attr == "weight" == node.value.attr

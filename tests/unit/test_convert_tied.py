@@ -1,0 +1,127 @@
+"""Weights of layers that may be Linear: read, written, set and shared by two layers; decorators of compilers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from paralign.port.converted import convert_code
+from paralign.port.ledger import Fate
+
+PROGRAM = """import torch
+from torch import nn
+
+numbers = [[0.1 * (row + 1) * (column - 1) for column in range(4)] for row in range(6)]
+
+
+class Language(nn.Module):
+    def __init__(self, words=6, width=4):
+        super().__init__()
+        self.parts = nn.ModuleDict(dict(words=nn.Embedding(words, width), head=nn.Linear(width, words, bias=False)))
+        self.parts.words.weight = self.parts.head.weight
+
+    def forward(self, x):
+        return self.parts.head(self.parts.words(x))
+
+
+def filled(model, rows):
+    with torch.no_grad():
+        model.parts.words.weight.copy_(torch.tensor(rows))
+    return model
+
+
+def tied():
+    model = filled(Language(), numbers)
+    x = torch.tensor([[1, 2], [3, 5]])
+    loss = model(x).pow(2).sum()
+    loss.backward()
+    shapes = list(model.parts.words.weight.shape), list(model.parts.words.weight.grad.shape)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    optimizer.step()
+    return [round(float(loss), 4), round(float(model(x).sum()), 4), len(list(model.parameters())), shapes, isinstance(model.parts.head, nn.Linear)]
+
+
+def tied_to_embedding():
+    words, head = nn.Embedding(6, 4), nn.Linear(4, 6)
+    nn.init.zeros_(head.bias)
+    with torch.no_grad():
+        words.weight.copy_(torch.tensor(numbers))
+    share(head, words)
+    return [[round(each, 4) for each in row] for row in head(torch.ones(1, 4)).tolist()]
+
+
+def share(first, second):
+    first.weight = second.weight
+
+
+def written(layer, rows):
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor(rows))
+        layer.weight.data.mul_(2.0)
+        layer.weight.data.add_(torch.tensor(rows))
+    return list(layer.weight.shape), round(float(layer.weight.norm()), 4)
+
+
+def assigned(layer, rows):
+    layer.weight.data = torch.tensor(rows)
+    first = layer(torch.ones(1, 4)).tolist()
+    layer.weight = nn.Parameter(layer.weight[:2])
+    return [[round(each, 4) for each in row] for row in first], list(layer.weight.shape)
+
+
+@torch.jit.ignore
+def plain(x):
+    return x + 1
+
+
+class Marked(nn.Module):
+    @torch.jit.unused
+    def forward(self, x):
+        return plain(x)
+
+
+def compiled():
+    model = torch.jit.script(nn.Linear(2, 2))
+    return Marked()(torch.ones(1)).tolist(), list(model(torch.ones(1, 2)).shape)
+
+
+print(tied())
+print(tied_to_embedding())
+print(written(nn.Linear(4, 6), numbers), written(nn.Embedding(6, 4), numbers))
+print(assigned(nn.Linear(4, 6, bias=False), numbers))
+print(compiled())
+"""
+
+
+def test_weights_are_those_of_the_original(tmp_path):
+    pytest.importorskip("paddle")
+    pytest.importorskip("torch")
+    (tmp_path / "source.py").write_text(PROGRAM, encoding="utf-8")
+    ledger = convert_code(tmp_path / "source.py", tmp_path / "port.py", force=True)
+    assert not ledger.left
+    given = [
+        subprocess.run([sys.executable, tmp_path / name], capture_output=True, text=True, check=True).stdout.splitlines()
+        for name in ("source.py", "port.py")
+    ]
+    assert given[0] == given[1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["keep(layer.weight)", "held = [layer.weight]", "layer.weight.view(-1).zero_()", "row = layer.weight[0]"],
+)
+def test_a_weight_that_may_be_kept_or_changed_is_left_by_hand(tmp_path, line):
+    (tmp_path / "source.py").write_text(f"import torch\n\n\ndef run(layer, keep):\n    {line}\n", encoding="utf-8")
+    ledger = convert_code(tmp_path / "source.py", tmp_path / "port.py", force=True)
+    assert [each.fate for each in ledger.places if each.name == "torch.nn.Linear.weight"] == [Fate.BY_HAND]
+
+
+def test_layers_of_one_known_class_share_a_weight_as_they_are(tmp_path):
+    body = "from torch import nn\n\nfirst, second = nn.Linear(2, 2), nn.Linear(2, 2)\nfirst.weight = second.weight\n"
+    (tmp_path / "source.py").write_text(body, encoding="utf-8")
+    ledger = convert_code(tmp_path / "source.py", tmp_path / "port.py", force=True)
+    text = (tmp_path / "port.py").read_text(encoding="utf-8")
+    assert "first.weight = second.weight" in text or "_tie(" in text
+    assert not ledger.left
