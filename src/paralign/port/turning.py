@@ -136,7 +136,10 @@ class Turner(Placer):
     def _tied(self, node: ast.Assign, target: ast.Attribute, value: ast.Attribute) -> bool:
         owners = [self.seen.values.get(place(each.value)) for each in (target, value)]
         same = all(isinstance(each, Instance) for each in owners) and owners[0] == owners[1]
-        if same or not is_dotted(target.value) or not is_dotted(value.value) or self.hidden("_tie("):
+        if same:
+            self.note(target, "torch.nn.Linear.weight", Fate.EQUAL, "one parameter of two layers of one class")
+            return True
+        if not is_dotted(target.value) or not is_dotted(value.value) or self.hidden("_tie("):
             return False
         self.needs("_tie(")
         written = f"_tie({self.text.source(target.value)}, {self.text.source(value.value)})"
