@@ -151,5 +151,6 @@ class Turner(Placer):
 def _is_tie(node: ast.Assign) -> bool:
     """Whether a statement gives a layer another one's weight."""
     target = node.targets[0]
-    both = isinstance(target, ast.Attribute) and isinstance(node.value, ast.Attribute)
-    return both and target.attr == "weight" == node.value.attr
+    if not isinstance(target, ast.Attribute) or not isinstance(node.value, ast.Attribute):
+        return False
+    return target.attr == "weight" == node.value.attr
