@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from paralign.comparison import compare_pair
-from paralign.dtypes import EPS, typed
-from paralign.model import DIVERGED, Noise, Record
+from paralign.dtypes import EPS, Typed, typed
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Noise, Record
 from paralign.stages.steps import running
 
 RANDOM = np.random.RandomState(0)
@@ -110,3 +110,34 @@ def test_noise_is_granted_beside_the_factor():
     wobble = 1e-3 * np.where(np.arange(70) % 2, 1, -1)
     for allowed, expected in ((2 * float(np.linalg.norm(wobble)), True), (0.0, False)):
         assert running.is_biased(OLD, after(BATCH * 1.25) + wobble, after(BATCH), 0.9, allowed, reference_unbiased=True) is expected
+
+
+@pytest.mark.parametrize(
+    ("values", "verdict", "judged"),
+    [
+        ((1e-32, 3e-32), DIVERGED, False),
+        ((0.0, 1e-15), UNDERPOWERED, False),
+        ((1e-13, 2e-13), DIVERGED, True),
+        ((0.3, 1e-32), DIVERGED, True),
+        ((1e-32, 0.3), DIVERGED, True),
+    ],
+)
+def test_a_part_of_a_loss_is_left_out_where_only_squares_of_rounding_are_left_of_it(values, verdict, judged):
+    pairs = [scalar("loss_0.total", 2.5, 2.5, ALIGNED), scalar("loss_0.match", *values, verdict)]
+    running.excuse_vanishing_parts(pairs)
+    assert [pair.judged for pair in pairs] == [True, judged]
+    assert pairs[1].verdict == (verdict if judged else ALIGNED)
+
+
+def test_a_loss_that_is_zero_as_a_whole_is_judged():
+    pairs = [scalar("loss_0", 0.0, 1e-3, DIVERGED)]
+    running.excuse_vanishing_parts(pairs)
+    assert pairs[0].judged
+
+
+def scalar(key, reference, candidate, verdict):
+    """A pair of two numbers that was judged."""
+    first, second = (Record(0, key, "backward", "scalar", "float64", ()) for _ in range(2))
+    pair = compare_pair(key, first, second, *(Typed(np.array(value), "float64") for value in (reference, candidate)))
+    pair.verdict = verdict
+    return pair

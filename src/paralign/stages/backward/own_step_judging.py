@@ -184,6 +184,7 @@ def _judge_steps(context: Context, part: StageResult, steps: Steps, method: Meth
                 pair.noise = slack if pair.noise is None else max(pair.noise, slack, key=lambda n: n.value)
         settle(pairs, replace(method, limit=method.limit * (LATER if step else 1.0)), tolerance)
         _excuse_variances(context, pairs)
+        running.excuse_vanishing_parts([pair for pair in pairs if pair.reference is not None and pair.reference.name == "result"])
         if method.candidate_run == DOUBLE:
             _excuse_cancelled(steps, method, step, pairs)
         part.pairs += pairs

@@ -70,6 +70,7 @@ class Steps:
         own = [p.noise.value for p in losses if p.noise is not None and p.reference is not None]
         self.loss_noise = max(self.loss_noise, *own, carried)
         self._settle(pairs, self.method, self.loss_noise)
+        running.excuse_vanishing_parts(losses)
         self._excuse_groups([p for p in pairs for place in places_of([p]) if place.kind is Kind.RATE])
         return pairs
 

@@ -30,6 +30,9 @@ FAR = 1e-2
 #: what the reference's own distance from float64 explains, ten times over
 OWN = Method("native", "", "", (), 10.0)
 
+#: what weights that are moved by rounding explain, and how often they are moved
+MOVED, TIMES = Method("native", "", "", (), 5.0), 8
+
 
 def excuse(context: Context, result: StageResult, reference: Capture, candidate: Capture) -> None:
     """Judge floating predictions by the reference's own rounding, where both agree in float64.
@@ -44,16 +47,12 @@ def excuse(context: Context, result: StageResult, reference: Capture, candidate:
     if not wrong:
         return
     paths = list(dict.fromkeys(str(pair.reference.attrs["path"]) for pair in wrong if pair.reference is not None))
-    order = Infer(paths, double=True)
-    try:
-        exact = context.reference.record("infer float64", order, {}), context.candidate.record("infer float64", order, {})
-    except WorkerFailed:
-        return
-    if any(Infer.answer(capture).failed for capture in exact):
-        return
+    exact = _in_double(context, paths)
+    left = []
     for pair in wrong:
-        own = _own_distance(pair, paths, (reference, candidate), exact)
+        own = None if exact is None else _own_distance(pair, paths, (reference, candidate), exact)
         if own is None:
+            left += [pair] if exact is None or not _is_in_double(pair, paths, exact) else []
             continue
         pair.noise = Noise(own, "the reference's own distance from float64")
         settle([pair], OWN, context.settings.tolerance_of("infer"))
@@ -61,6 +60,54 @@ def excuse(context: Context, result: StageResult, reference: Capture, candidate:
             pair.notes.append("in float64 both sides' predictions agree")
             result.notes.append(
                 f"{pair.key}: {pair.error or 0.0:.2g} apart, where rounding moves the reference's by {own:.2g}; in float64 they agree"
+            )
+    if left:
+        _excuse_moved(context, result, left, paths, reference)
+
+
+def _in_double(context: Context, paths: list[str]) -> tuple[Capture, Capture] | None:
+    """Both sides' predictions with models in float64; None where a program does not run so."""
+    order = Infer(paths, double=True)
+    try:
+        exact = context.reference.record("infer float64", order, {}), context.candidate.record("infer float64", order, {})
+    except WorkerFailed:
+        return None
+    return None if any(Infer.answer(capture).failed for capture in exact) else exact
+
+
+def _is_in_double(pair: Pair, paths: list[str], exact: tuple[Capture, Capture]) -> bool:
+    """Whether both sides made a prediction in float64: then it was judged there."""
+    return all(held is not None for held in _held(pair, paths, exact))
+
+
+def _excuse_moved(context: Context, result: StageResult, wrong: list[Pair], paths: list[str], native: Capture) -> None:
+    """Judge predictions of programs that compute in float32 by themselves.
+
+    The reference's weights are moved by rounding, and the median of how far its prediction then moves is the noise.
+    """
+    try:
+        moved = context.reference.record("infer moved", Infer(paths, moved=list(range(TIMES))), {})
+    except WorkerFailed:
+        return
+    if Infer.answer(moved).failed:
+        return
+    for pair in wrong:
+        if pair.reference is None:
+            continue
+        here = native.array(pair.reference)
+        name = f"predict_{paths.index(str(pair.reference.attrs['path']))}"
+        again = [r for r in moved.select(name=name, leaf=pair.reference.leaf) if r.location is not None and r.shape == here.shape]
+        far = sorted(apart(moved.array(each), here) for each in again)
+        if len(far) < TIMES or not math.isfinite(far[-1]):
+            continue
+        own = far[TIMES // 2]
+        if own > pair.noise_value:
+            pair.noise = Noise(own, "how far rounding of its weights moves the reference's")
+        settle([pair], MOVED, context.settings.tolerance_of("infer"))
+        if not pair.wrong:
+            result.notes.append(
+                f"{pair.key}: {pair.error or 0.0:.2g} apart, where rounding of its weights moves the reference's by {own:.2g}; "
+                "in float64 the programs do not run"
             )
 
 
@@ -78,16 +125,21 @@ def _own_distance(pair: Pair, paths: list[str], native: tuple[Capture, Capture],
 
     None where the sides do not agree there, or one did not compute in it.
     """
-    if pair.reference is None or pair.candidate is None:
-        return None
-    name = f"predict_{paths.index(str(pair.reference.attrs['path']))}"
-    held = [_found(capture, name, record) for capture, record in zip(exact, (pair.reference, pair.candidate), strict=True)]
-    if held[0] is None or held[1] is None:
+    held = _held(pair, paths, exact)
+    if pair.reference is None or held[0] is None or held[1] is None:
         return None
     if apart(held[0], held[1]) > AGREE:
         return None
     own = apart(held[0], native[0].array(pair.reference))
     return own if math.isfinite(own) else None
+
+
+def _held(pair: Pair, paths: list[str], exact: tuple[Capture, Capture]) -> list[NDArray[Any] | None]:
+    """Both sides' predictions in float64, None where there is none."""
+    if pair.reference is None or pair.candidate is None:
+        return [None, None]
+    name = f"predict_{paths.index(str(pair.reference.attrs['path']))}"
+    return [_found(capture, name, record) for capture, record in zip(exact, (pair.reference, pair.candidate), strict=True)]
 
 
 def _found(capture: Capture, name: str, wanted: Record) -> NDArray[Any] | None:

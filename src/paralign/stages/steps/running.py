@@ -9,7 +9,7 @@ import numpy as np
 
 from paralign.adapters.profile import profile_of
 from paralign.dtypes import EPS
-from paralign.model import Noise, Unjudged
+from paralign.model import DIVERGED, UNDERPOWERED, Noise, Unjudged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +29,9 @@ CANCELLED = 1e-12
 
 #: said of what is left out
 UNJUDGED = "vanishes but for rounding: not judged"
+
+#: the share of a loss below which a part of it is the square of float32's rounding
+SQUARED = EPS["float32"] ** 2
 
 #: calls of one layer in one step that are told apart: twins, triplets, crops, critics on real and on made data
 CALLS = 8
@@ -82,6 +85,19 @@ def excuse_zero_means(pairs: Sequence[Pair], deviations: dict[str, float], unkno
         share = ZERO if pair.noise.value > unknown else CANCELLED
         scale = deviations.get(first.attrs.get("owner", ""), 0.0)
         if max(stats.rms_reference, stats.rms_candidate) <= share * scale:
+            pair.leave_out(Unjudged.ROUNDING, UNJUDGED)
+
+
+def excuse_vanishing_parts(pairs: Sequence[Pair]) -> None:
+    """Leave out parts of a loss that are zero but for squares of rounding.
+
+    A teacher that still equals its student, a penalty of weights that are zero: beside the other parts nothing of them is left.
+    """
+    largest = max((pair.stats.rms_reference for pair in pairs if pair.stats is not None), default=0.0)
+    for pair in pairs:
+        if pair.stats is None or pair.verdict not in (DIVERGED, UNDERPOWERED):
+            continue
+        if max(pair.stats.rms_reference, pair.stats.rms_candidate) <= SQUARED * largest:
             pair.leave_out(Unjudged.ROUNDING, UNJUDGED)
 
 

@@ -1,0 +1,85 @@
+"""Predictions that enlarge rounding, of programs that compute in float32 by themselves."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+REFERENCE = """import numpy as np
+
+
+class Model:
+    def __init__(self):
+        self.weight = (np.arange(48.0).reshape(8, 6) / 47.0 + 0.5).astype(np.float32)
+
+    def __call__(self, x):
+        return x @ self.weight
+
+
+def build_model():
+    return Model()
+
+
+def predict(path, model):
+    numbers = np.array([float(word) for word in open(path).read().split()], np.float32)
+    views = np.stack([numbers, numbers * np.float32(1.0002), numbers * np.float32(0.9998)])
+    out = model(views)
+    assert out.dtype == np.float32
+    return {"spread": out.std(0)}
+"""
+
+ANOTHER_ORDER = REFERENCE.replace("return x @ self.weight", "return (x[:, ::-1] @ self.weight[::-1]).astype(x.dtype)")
+
+SETTINGS = """out = "result"
+stages = ["infer"]
+
+[reference]
+module = "reference.py"
+framework = "numpy"
+
+[candidate]
+module = "candidate.py"
+framework = "numpy"
+
+[inputs]
+shape = [4, 8]
+
+[infer]
+paths = ["first.txt", "second.txt"]
+"""
+
+
+@pytest.fixture
+def infer(run, tmp_path):
+    """Check a candidate; gives the stage of the report."""
+
+    def check(candidate, reference=REFERENCE):
+        (tmp_path / "reference.py").write_text(reference)
+        (tmp_path / "candidate.py").write_text(candidate)
+        (tmp_path / "paralign.toml").write_text(SETTINGS)
+        (tmp_path / "first.txt").write_text("3 5 8 1 7 2 6 4")
+        (tmp_path / "second.txt").write_text("1 9 2 7 3 3 8 5")
+        run("check", tmp_path)
+        report = json.loads((tmp_path / "result" / "report.json").read_text())
+        return next(stage for stage in report["stages"] if stage["name"] == "infer")
+
+    return check
+
+
+def test_rounding_that_a_small_spread_enlarges_is_no_divergence(infer):
+    stage = infer(ANOTHER_ORDER)
+    assert stage["verdict"] == "aligned"
+    assert any("rounding of its weights moves the reference's" in note for note in stage["notes"]), stage["notes"]
+
+
+@pytest.mark.parametrize(("right", "wrong"), [("1.0002", "1.0003"), ("out.std(0)", "out.std(0) * np.float32(1.001)")])
+def test_a_program_that_computes_something_else_diverges(infer, right, wrong):
+    assert ANOTHER_ORDER.count(right) == 1
+    assert infer(ANOTHER_ORDER.replace(right, wrong))["verdict"] == "diverged"
+
+
+def test_a_program_that_runs_in_float64_is_judged_there(infer):
+    loose = [code.replace("    assert out.dtype == np.float32\n", "") for code in (REFERENCE, ANOTHER_ORDER)]
+    stage = infer(loose[1].replace("1.0002", "1.00021"), loose[0])
+    assert stage["verdict"] == "diverged"
