@@ -2,7 +2,8 @@
 
 Nothing of the user's is touched.
 
-Python files are copied. All else (data, checkpoints) is linked: it may be large, and a program only reads it.
+Python files and the candidate's settings files are copied. All else (data, checkpoints) is linked: it may be large, and a program only
+reads it.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from __future__ import annotations
 import os
 import shutil
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from paralign.errors import UsageError
+from paralign.repair.settings_read import SKIPPED, SettingsRead, entries_of, settings_read
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,15 +25,18 @@ if TYPE_CHECKING:
 #: entries that are looked at; folders beyond are linked whole, as data sets are
 MOST = 20_000
 
-#: folders that hold no code of the user's
-_SKIPPED = frozenset({"__pycache__", ".git", ".hg", "node_modules", "site-packages", ".mypy_cache", ".ruff_cache", ".pytest_cache"})
-
 
 @dataclass(frozen=True)
 class Copy:
-    """Folders of the user's and the copies of them."""
+    """Folders of the user's and the copies of them.
+
+    Args:
+        folders: of the user's, each with its copy.
+        settings: files of settings, of the candidate and of the reference.
+    """
 
     folders: tuple[tuple[Path, Path], ...]
+    settings: SettingsRead = field(default_factory=SettingsRead)
 
     def inside(self, path: Path) -> Path | None:
         """Where the copy of a file lies; None of a file outside of all copied folders."""
@@ -92,24 +97,25 @@ def copied(project: Project, folder: Path, out: Path) -> Copy:
         if not any(path.is_relative_to(known) for known in wanted):
             wanted.append(path)
     pairs = tuple((own, folder.resolve() / f"copy-{number}" / own.name) for number, own in enumerate(wanted))
+    settings = settings_read(project, out)
     for own, inside in pairs:
-        _mirror(own, inside, out.resolve())
-    return Copy(pairs)
+        _mirror(own, inside, out.resolve(), frozenset(settings.own))
+    return Copy(pairs, settings)
 
 
-def _mirror(own: Path, inside: Path, out: Path) -> None:
-    """A folder with its Python files copied and all else linked, the outermost folders first."""
+def _mirror(own: Path, inside: Path, out: Path, settings: frozenset[Path]) -> None:
+    """A folder with its Python and settings files copied and all else linked, the outermost folders first."""
     todo = deque([(own, inside)])
     left = MOST
     while todo:
         folder, copy = todo.popleft()
         copy.mkdir(parents=True, exist_ok=True)
-        for entry in _entries(folder):
+        for entry in entries_of(folder):
             left -= 1
             path, target = folder / entry.name, copy / entry.name
-            if path == out or entry.name in _SKIPPED:
+            if path == out or entry.name in SKIPPED:
                 continue
-            if _is_copied(entry, path, target):
+            if _is_copied(entry, path, target, settings):
                 continue
             if left > 0 and _is_opened(entry, path):
                 todo.append((path, target))
@@ -117,18 +123,10 @@ def _mirror(own: Path, inside: Path, out: Path) -> None:
                 target.symlink_to(path)
 
 
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    """What is in a folder; nothing of one that cannot be read."""
+def _is_copied(entry: os.DirEntry[str], path: Path, target: Path, settings: frozenset[Path]) -> bool:
+    """Copy an entry that is Python code or one of the settings; False of all else, and of what cannot be read."""
     try:
-        return list(os.scandir(folder))
-    except OSError:
-        return []
-
-
-def _is_copied(entry: os.DirEntry[str], path: Path, target: Path) -> bool:
-    """Copy an entry that is Python code; False of all else, and of what cannot be read."""
-    try:
-        if not entry.name.endswith(".py") or not entry.is_file():
+        if not (entry.name.endswith(".py") or path in settings) or not entry.is_file():
             return False
         shutil.copyfile(path, target)
     except OSError:

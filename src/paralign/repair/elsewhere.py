@@ -111,14 +111,13 @@ def proposals(
         points: of the stage; what is near their lines comes first.
         until: when to stop thinking of edits, by ``time.monotonic()``; the statements near the named lines come first.
     """
-    entries = {name for each in (stage, *doubtful) for name in BY_NAME[each].functions} | _ALSO.get(stage, set())
     theirs = [_known(*each) for source in sides[0] for each in _statements(source.tree, source)]
     literals = tuple(literals_of(side) for side in sides)
     found: list[Proposal] = []
     likest: dict[int, tuple[float, int]] = {}
     point = replace(points[0], what="") if points else Divergence(None, None)
     near = _Near(points, sides[1])
-    reachable = _reachable(entries, sides[1])
+    reachable = _reachable(stage, doubtful, sides[1])
     for known in sorted(reachable, key=lambda each: -near.gain(each)):
         if time.monotonic() > until:
             break
@@ -150,7 +149,7 @@ class _Near:
         self._used: set[str] = set()
         for source in sources:
             lines = {each.line for each in named if each is not None and Path(each.file).resolve() == source.path}
-            for home in _functions_of(source.tree, lines):
+            for home in functions_of(source.tree, lines):
                 self._functions.add(id(home))
                 self._used |= {str(getattr(node, "id", None) or getattr(node, "attr", "")) for node in ast.walk(home)} - {""}
 
@@ -163,7 +162,7 @@ class _Near:
         return USED if names & self._used else 0.0
 
 
-def _functions_of(tree: ast.AST, lines: set[int]) -> Iterator[ast.AST]:
+def functions_of(tree: ast.AST, lines: set[int]) -> Iterator[ast.AST]:
     """The innermost function or class around each line."""
     for line in lines:
         around = [
@@ -193,11 +192,12 @@ def _known(source: Source, statement: ast.stmt, home: ast.AST) -> _Known:
     return _Known(source, statement, home, told, Counter(told))
 
 
-def _reachable(entries: set[str], sources: list[Source]) -> list[_Known]:
-    """The statements of what functions of these names use, followed by name.
+def run_by(stage: str, doubtful: Iterable[str], sources: list[Source]) -> list[tuple[Source, ast.stmt]]:
+    """The statements of modules that stages may run: what their functions use, followed by name.
 
     A side's own name of a function may be another one: without any of them all statements are taken.
     """
+    entries = {name for each in (stage, *doubtful) for name in BY_NAME[each].functions} | _ALSO.get(stage, set())
     bound: dict[str, list[tuple[Source, ast.stmt]]] = defaultdict(list)
     for source in sources:
         for node in source.tree.body:
@@ -213,9 +213,15 @@ def _reachable(entries: set[str], sources: list[Source]) -> list[_Known]:
             used = {name for each in ast.walk(node) for name in (getattr(each, "id", None), getattr(each, "attr", None)) if name in bound}
             todo += used - seen
             seen |= used
-    acting = {id(home) for source, node in nodes.values() for _, inner, home in _statements(node, source) if changes_files(inner)}
-    read = {name for source, node in nodes.values() if changes_files(node) for name in _names(node)}
-    every = [each for source, node in nodes.values() for each in [(source, node, source.tree), *_statements(node, source)]]
+    return list(nodes.values())
+
+
+def _reachable(stage: str, doubtful: Iterable[str], sources: list[Source]) -> list[_Known]:
+    """The statements that stages may run and that may be edited."""
+    nodes = run_by(stage, doubtful, sources)
+    acting = {id(home) for source, node in nodes for _, inner, home in _statements(node, source) if changes_files(inner)}
+    read = {name for source, node in nodes if changes_files(node) for name in _names(node)}
+    every = [each for source, node in nodes for each in [(source, node, source.tree), *_statements(node, source)]]
     return [_known(*each) for each in every if _may_be_edited(each[1], each[2], acting, read)]
 
 

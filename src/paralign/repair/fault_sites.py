@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 from difflib import SequenceMatcher
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from paralign.catalogue.ported_names import words
 from paralign.model import SourceLine
-from paralign.repair.edited_source import Source, Unreadable
+from paralign.repair.edited_settings import ENDINGS, Settings
+from paralign.repair.edited_source import Source, Text, Unreadable
 from paralign.repair.proposals import Beside, Site, is_shallow, statement_at
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ EMPTY = 4
 FILES, LIKENESS = 40, 0.5
 
 
+Kind = TypeVar("Kind", bound=Text)
+
+
 class Library:
     """Sources, read once; those of the candidate as they are after the edits so far.
 
@@ -37,15 +41,25 @@ class Library:
     def __init__(self, edited: Mapping[Path, bytes] | None = None) -> None:
         self._edited = dict(edited or {})
         self._read: dict[Path, Source | None] = {}
+        self._set: dict[Path, Settings | None] = {}
 
     def source(self, path: Path) -> Source | None:
         """A source; None of a file that cannot be read as Python."""
         if path not in self._read:
-            try:
-                self._read[path] = Source(path, self._edited[path]) if path in self._edited else Source.read(path)
-            except Unreadable:
-                self._read[path] = None
+            self._read[path] = self._opened(path, Source) if path.suffix.lower() not in ENDINGS else None
         return self._read[path]
+
+    def settings(self, path: Path) -> Settings | None:
+        """A settings file; None of one that cannot be read as what its name says."""
+        if path not in self._set:
+            self._set[path] = self._opened(path, Settings)
+        return self._set[path]
+
+    def _opened(self, path: Path, kind: type[Kind]) -> Kind | None:
+        try:
+            return kind(path, self._edited[path]) if path in self._edited else kind.read(path)
+        except Unreadable:
+            return None
 
 
 def sites(divergence: Divergence, library: Library, roots: tuple[Path, Path], module: Path, framework: str) -> Iterator[Site]:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from paralign.errors import UsageError, WorkerFailed
 from paralign.model import ALIGNED, DIVERGED, ERROR, Divergence, Finding, LineProposal, Point
-from paralign.repair import elsewhere, sieve, trial_room
-from paralign.repair.edited_source import Text, Unreadable, is_python, line_of, unified
+from paralign.repair import elsewhere, other_setting, sieve, trial_room
+from paralign.repair.edited_settings import is_valid
+from paralign.repair.edited_source import Text, Unreadable, line_of, unified
 from paralign.repair.fault_sites import Library, imported_files, sites
 from paralign.repair.fresh_inputs import LARGE, LIKE
 from paralign.repair.ranking import ranked
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from paralign.model import CheckResult, StageResult
+    from paralign.repair.edited_source import Source
     from paralign.repair.proposals import Proposal
     from paralign.repair.trial_room import Room
     from paralign.run.project import Project
@@ -42,6 +44,9 @@ POINTS = 2
 
 #: proposals of the named statements that are tried before others are thought of, and what others lose against those that are left
 NAMED, AWAY = 16, 0.5
+
+#: edits of settings that may be tried among those of the named statements, and what they weigh at least
+EARLY, STRONG = 6, 1.8
 
 #: share of the time that is left in which others are thought of
 THOUGHT = 0.3
@@ -301,46 +306,76 @@ def _proposals(search: _Search, stage: StageResult) -> Iterator[Proposal]:
         for place, site in enumerate(sites(own, library, roots, project.reference.module, framework)):
             if not search.room.copy.holds(site.source.path) or site.source.path in shared:
                 continue
-            if site.source.path not in search.edited:
-                search.room.keep(site.source.path, site.source.content)
-                search.done.before.setdefault(site.source.path, site.source.content)
+            _keep(search, site.source)
             found += [_lower(each, 0.6 * place + 0.8 * number) for each in ranked(site)]
-    found.sort(key=lambda each: -each.weight)
+    settings = _settings(search, stage, library)
+    early = [each for each in settings[:EARLY] if each.weight >= STRONG]
+    found = sorted(found + early, key=lambda each: -each.weight)
     seen: set[bytes] = set()
     yield from _new(found[:NAMED], seen)
-    rest = found[NAMED:] + [_lower(each, AWAY) for each in _elsewhere(search, stage, library)]
+    away = settings[len(early) :] + _elsewhere(search, stage, library)
+    rest = found[NAMED:] + [_lower(each, AWAY) for each in away]
     yield from _new(sorted(rest, key=lambda each: -each.weight), seen)
 
 
 def _new(found: list[Proposal], seen: set[bytes]) -> Iterator[Proposal]:
-    """Proposals whose result was not given before, and is Python."""
+    """Proposals whose result was not given before, and is what the file's name says."""
     for proposal in found:
         try:
             content = proposal.edit.applied()
         except Unreadable:  # a letter that the file's encoding does not have
             continue
-        if content in seen or not is_python(content):
+        if content in seen or not is_valid(proposal.edit.path, content):
             continue
         seen.add(content)
         yield proposal
 
 
-def _elsewhere(search: _Search, stage: StageResult, library: Library) -> list[Proposal]:
-    """Proposals of statements that no point names."""
+def _keep(search: _Search, file: Text) -> None:
+    """Note a file that may be edited as it is, unless an edit of it is proven already."""
+    if file.path not in search.edited:
+        search.room.keep(file.path, file.content)
+        search.done.before.setdefault(file.path, file.content)
+
+
+def _sources(search: _Search, library: Library) -> tuple[list[Source], list[Source]]:
+    """The Python files of the reference, and those of the candidate that may be edited."""
     project = search.project
     files = [imported_files(side.root.resolve(), side.module) for side in (project.reference, project.candidate)]
-    sources = [[source for path in each if (source := library.source(path.resolve())) is not None] for each in files]
-    shared = {source.path for source in sources[0]}
-    own = [source for source in sources[1] if source.path not in shared and search.room.copy.holds(source.path)]
+    theirs, own = ([source for path in each if (source := library.source(path.resolve())) is not None] for each in files)
+    shared = {source.path for source in theirs}
+    return theirs, [source for source in own if source.path not in shared and search.room.copy.holds(source.path)]
+
+
+def _settings(search: _Search, stage: StageResult, library: Library) -> list[Proposal]:
+    """Proposals of the candidate's settings files."""
+    read = search.room.copy.settings
+    if not read.own:
+        return []
+    theirs, own = ([file for path in each if (file := library.settings(path)) is not None] for each in (read.theirs, read.own))
+    own = [file for file in own if search.room.copy.holds(file.path)]
+    for file in own:
+        _keep(search, file)
+    return other_setting.proposals(stage.name, _doubtful(search, stage), (theirs, own), _sources(search, library), _points(search, stage))
+
+
+def _elsewhere(search: _Search, stage: StageResult, library: Library) -> list[Proposal]:
+    """Proposals of statements that no point names."""
+    theirs, own = _sources(search, library)
     for source in own:
-        if source.path not in search.edited:
-            search.room.keep(source.path, source.content)
-            search.done.before.setdefault(source.path, source.content)
-    before = takewhile(lambda each: each.name != stage.name, search.state.stages)
-    doubtful = [each.name for each in before if each.verdict != ALIGNED]
-    points = [_of_user(search, each) for each in stage.divergences[:POINTS]]
+        _keep(search, source)
     until = time.monotonic() + search.room.left * THOUGHT
-    return elsewhere.proposals(stage.name, doubtful, (sources[0], own), str(search.state.candidate.get("framework", "")), points, until)
+    framework = str(search.state.candidate.get("framework", ""))
+    return elsewhere.proposals(stage.name, _doubtful(search, stage), (theirs, own), framework, _points(search, stage), until)
+
+
+def _doubtful(search: _Search, stage: StageResult) -> list[str]:
+    """Stages before one that are not known to be right."""
+    return [each.name for each in takewhile(lambda each: each.name != stage.name, search.state.stages) if each.verdict != ALIGNED]
+
+
+def _points(search: _Search, stage: StageResult) -> list[Divergence]:
+    return [_of_user(search, each) for each in stage.divergences[:POINTS]]
 
 
 def _lower(proposal: Proposal, by: float) -> Proposal:

@@ -1,0 +1,396 @@
+"""Edits of the candidate's settings files: another value in the place of one.
+
+What the reference has under a like name, or in the same place, comes first; then numbers that only it has; then what is taken for one
+another by mistake.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections import Counter
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from paralign.model import SourceLine
+from paralign.repair.edits.sentences import instead, tried
+from paralign.repair.elsewhere import functions_of, run_by
+from paralign.repair.named_literals import far
+from paralign.repair.named_values import LONGEST, Named, likeness, of_settings, of_sources
+from paralign.repair.proposals import Proposal, is_number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from paralign.model import Divergence
+    from paralign.repair.edited_settings import Settings
+    from paralign.repair.edited_source import Source
+    from paralign.repair.settings_scan import Entry
+
+ID = "setting"
+
+#: beside other proposals: the value that the reference has under the same name; the one at its place between equal ones; one that only
+#: the reference has; one that follows from such a one; what is taken for one another: a list's axes, truth values, numbers, neighbours
+NAMED, PLACED, ODD, DERIVED, SHIFTED, FLIPPED, LESS, MORE, TURNED, DROPPED = 3.0, 2.4, 2.0, 1.2, 1.4, 0.9, 0.8, 0.7, 0.6, 0.4
+
+#: an entry that a list lacks, where only the reference has the text; one that it has in a statement with another entry of the list
+ADDED, ADDED_BESIDE = 1.2, 2.4
+
+#: what a value loses that is not the reference's own but follows from it; that stands in its sources, not its settings; for each power of
+#: ten between both, from the second on
+FOLLOWS, WRITTEN, DECADE = 0.6, 0.4, 0.3
+
+#: what odd numbers of the reference lose in the place of one that it has as often
+NO_SURPLUS = 0.8
+
+#: how like two names are from which on they may mean one setting; from which on they do
+ALIKE, SAME = 0.5, 0.9
+
+#: what a value loses that the reference has under the same name, or in the same place
+RIGHT, RIGHTLY_PLACED = 1.5, 0.3
+
+#: what a value earns that stands on a named line; whose key stands near one; in what the stage runs; and loses that only others use
+NAMED_LINE, NEAR, RUN, UNUSED = 1.2, 0.9, 0.3, -0.8
+
+#: proposals of all files, values of one name, and numbers of the reference that are tried in each place
+MOST, VALUES, FEW = 400, 4, 6
+
+#: values in a row that only the reference has otherwise
+PLACES = 3
+
+#: what each further proposal of a value loses, so that those of others are tried between them
+CROWD = 0.03
+
+#: numbers that every program has
+_COMMON = frozenset({0.0, 1.0, 2.0, -1.0})
+
+
+@dataclass(frozen=True)
+class _Due:
+    """A value that may be the right one, and how much speaks for it."""
+
+    value: Any
+    weight: float
+    told: bool = True
+
+
+def proposals(
+    stage: str,
+    doubtful: Iterable[str],
+    settings: tuple[list[Settings], list[Settings]],
+    sources: tuple[list[Source], list[Source]],
+    points: list[Divergence],
+) -> list[Proposal]:
+    """Edits of the candidate's settings, the likeliest first.
+
+    Args:
+        stage: that diverges.
+        doubtful: other stages that are not known to be right.
+        settings: files of the reference and of the candidate.
+        sources: Python files of the reference and of the candidate.
+        points: of the stage.
+    """
+    if not any(file.entries for file in settings[1]):
+        return []
+    theirs = of_settings(settings[0]) + of_sources(sources[0], len(settings[0]))
+    own = of_settings(settings[1]) + of_sources(sources[1], len(settings[1]))
+    lacking = _surplus(theirs, own)
+    surplus = _surplus(own, theirs)
+    uses = _Uses(stage, doubtful, sources[1], points)
+    lacked = _lacked_texts(sources, settings[1])
+    lists = {str(each.value) for each in theirs if isinstance(each.value, list) and len(each.value) > 1}
+    found: list[Proposal] = []
+    for file in settings[1]:
+        placed, agreed = _places(file, theirs)
+        for entry in file.entries:
+            if entry.value is ...:
+                continue
+            due, right = _named(entry, theirs, len(settings[0]))
+            due += [_Due(each, PLACED - _decades(entry.value, each)) for each in placed.get(entry, ())]
+            due += [
+                _Due(other, each.weight - FOLLOWS - 0.1 * place, told=False)
+                for each in due
+                for place, other in enumerate(_derived(entry.value, each.value))
+            ]
+            due += _odd(entry, lacking, surplus) + _mistaken(entry) + _added(entry, lacked)
+            less = RIGHT if right or _list_of(entry, file) in lists else RIGHTLY_PLACED * (entry in agreed)
+            gain = uses.gain(entry, file) - less
+            found += _written(file, entry, due, gain)
+        found += _exchanged(file, uses, agreed)
+    return sorted(found, key=lambda each: -each.weight)[:MOST]
+
+
+def _list_of(entry: Entry, file: Settings) -> str:
+    """The list that a value is, or is an entry of, as text."""
+    around = [each for each in file.entries if each.items > 1 and each.start <= entry.start and entry.end <= each.end]
+    return str(around[0].value) if around else ""
+
+
+def _written(file: Settings, entry: Entry, due: list[_Due], gain: float) -> Iterator[Proposal]:
+    """Proposals of one value, each text once; the file is looked at again before a trial."""
+    have = file.text[entry.start : entry.end]
+    best: dict[str, _Due] = {}
+    for each in due:
+        text = file.written(entry, each.value)
+        if text and text != have and (text not in best or best[text].weight < each.weight):
+            best[text] = each
+    for place, (text, each) in enumerate(sorted(best.items(), key=lambda pair: -pair[1].weight)):
+        words = instead(have, text, entry.name) if each.told else tried(have, text)
+        yield Proposal(ID, file.edit(entry.start, entry.end, text), words[0], words[1], each.weight + gain - CROWD * place)
+
+
+def _named(entry: Entry, theirs: list[Named], files: int) -> tuple[list[_Due], bool]:
+    """Values of the reference under names like this one, and whether it has this value under the likest of them.
+
+    ``files``: so many of its files are settings, the others are sources.
+    """
+    alike = [(ratio, each) for each in theirs if _fits(entry, each.value) and (ratio := likeness(entry.keys, each.keys)) >= ALIKE]
+    if not alike:
+        return [], False
+    alike.sort(key=lambda pair: (-pair[0], pair[1].home))
+    best = alike[0][0]
+    if any(_same(entry.value, each.value) for ratio, each in alike if ratio >= min(best, SAME + 0.1) - 1e-9):
+        turned = "momentum" in entry.name.lower() and isinstance(entry.value, float)  # one framework's is the other's share that is kept
+        return [_Due(round(1 - entry.value, 12), NAMED - FOLLOWS, told=False)] if turned else [], best >= SAME and not turned
+    found: list[_Due] = []
+    for ratio, each in alike:
+        if any(_same(known.value, each.value) for known in found):
+            continue
+        less = 0.3 * len(found) + WRITTEN * (each.home >= files) + _decades(entry.value, each.value)
+        found.append(_Due(each.value, NAMED * min(1.0, ratio) + 0.2 * (ratio > 1.0) - less))
+        if len(found) == VALUES:
+            break
+    return found, False
+
+
+def _decades(have: Any, value: Any) -> float:
+    """What a number loses that is far from the one that it takes the place of."""
+    if not is_number(have) or not is_number(value) or not have or not value or (have < 0) != (value < 0):
+        return 0.0
+    return DECADE * min(4.0, max(0.0, abs(math.log10(abs(have)) - math.log10(abs(value))) - 1.0))
+
+
+def _fits(entry: Entry, value: Any) -> bool:
+    """Whether a value of the reference may stand in a place."""
+    have = entry.value
+    if isinstance(have, list) or isinstance(value, list):
+        return isinstance(have, list) and isinstance(value, list) and max(len(have), len(value)) <= LONGEST
+    if isinstance(have, bool) or isinstance(value, bool):
+        return isinstance(have, bool) and isinstance(value, bool)
+    if isinstance(value, str):
+        return isinstance(have, str) and _is_word(value) and _is_word(have)
+    return is_number(value) and (is_number(have) or have is None or (isinstance(have, str) and _is_numeric(have)))
+
+
+def _is_word(text: str) -> bool:
+    """Whether a text names a choice, as ``mean`` does: no path, no sentence."""
+    return re.fullmatch(r"[A-Za-z][\w-]{1,40}", text) is not None
+
+
+def _is_numeric(text: str) -> bool:
+    return re.fullmatch(r"[+-]?\d+(?:\.\d*)?(?:e[+-]?\d+)?", text) is not None
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are one: 1 and 1.0, a list and a tuple."""
+    if isinstance(one, list) or isinstance(other, list):
+        return isinstance(one, list) and isinstance(other, list) and len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, bool) != isinstance(other, bool):
+        return False
+    return bool(one == other)
+
+
+def _key(value: Any) -> Any:
+    """What values are counted by."""
+    return float(value) if is_number(value) else (type(value).__name__, str(value))
+
+
+def _surplus(some: list[Named], others: list[Named]) -> Counter[float]:
+    """Numbers that one side has more often than the other."""
+    counts = [Counter(float(each.value) for each in side if is_number(each.value)) for side in (some, others)]
+    return counts[0] - counts[1]
+
+
+def _places(file: Settings, theirs: list[Named]) -> tuple[dict[Entry, list[Any]], set[Entry]]:
+    """Values that stand between equal ones in a file of the reference's, and entries that are among equal ones themselves."""
+    own = file.scalars
+    found: dict[Entry, list[Any]] = {}
+    agreed: set[Entry] = set()
+    told = [_key(each.value) for each in own]
+    for home in sorted({each.home for each in theirs}):
+        values = [each.value for each in theirs if each.home == home and not isinstance(each.value, list)]
+        blocks = SequenceMatcher(None, told, [_key(each) for each in values], autojunk=False).get_opcodes()
+        for number, (tag, start, end, first, last) in enumerate(blocks):
+            if tag == "equal" and end - start > 1:
+                agreed |= set(own[start:end])
+            around = [blocks[at] for at in (number - 1, number + 1) if 0 <= at < len(blocks)]
+            if tag == "replace" and end - start == last - first <= PLACES and all(each[0] == "equal" for each in around):
+                for entry, value in zip(own[start:end], values[first:last], strict=True):
+                    if _fits(entry, value):
+                        found.setdefault(entry, []).append(value)
+    return found, agreed
+
+
+def _odd(entry: Entry, lacking: Counter[float], surplus: Counter[float]) -> list[_Due]:
+    """Numbers that only the reference has, or has more often, and what follows from them."""
+    have = entry.value
+    if not is_number(have) or not lacking:
+        return []
+    less = 0.0 if surplus[float(have)] else NO_SURPLUS
+    near = [each for each in lacking if each != have and (isinstance(have, float) or each == int(each))]
+    near.sort(key=lambda each: (each in _COMMON, far(float(have), each)))
+    due = [_Due(each, ODD - less - 0.15 * place - 0.5 * (each in _COMMON) - _decades(have, each)) for place, each in enumerate(near[:FEW])]
+    derived = [other for each in near if each not in _COMMON for other in _derived(have, each)]
+    derived.sort(key=lambda other: far(float(have), float(other)))
+    return due + [_Due(other, DERIVED - less - 0.1 * place, told=False) for place, other in enumerate(derived[:FEW])]
+
+
+def _derived(have: Any, value: Any) -> list[float]:
+    """What a port may have in place of a number: a radius of a window, a share that is kept, a square, a part of a hundred."""
+    if not is_number(have) or not is_number(value):
+        return []
+    if isinstance(have, int):
+        found = [(value - 1) / 2, value * 2 + 1, value / 2, value * 2, value - 1, value + 1]
+    else:
+        found = [
+            1 - value,
+            value / 2,
+            value * 2,
+            *((1 / value, math.sqrt(value), value * value) if value > 0 else ()),
+            value / 100,
+            value * 100,
+        ]
+    values = [round(float(each), 12) for each in found if math.isfinite(each) and (each > 0) == (value > 0)]
+    return [each for each in values if each not in (have, value) and (isinstance(have, float) or each == int(each))]
+
+
+def _lacked_texts(sources: tuple[list[Source], list[Source]], settings: list[Settings]) -> dict[str, set[str]]:
+    """Words that only the reference has as texts, each with the other texts of the statements in which it stands."""
+    own = {text for source in sources[1] for text in _texts(source.tree)}
+    own |= {each.value for file in settings for each in file.entries if isinstance(each.value, str)}
+    found: dict[str, set[str]] = {}
+    for source in sources[0]:
+        for statement in source.statements():
+            if isinstance(statement, (ast.FunctionDef, ast.ClassDef, ast.For, ast.With, ast.If, ast.Try)):
+                continue  # its parts come by themselves
+            texts = set(_texts(statement))
+            for text in texts - own:
+                found.setdefault(text, set()).update(texts)
+    return found
+
+
+def _texts(tree: ast.AST) -> Iterator[str]:
+    """The words that stand as texts in a piece of code."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _is_word(node.value):
+            yield node.value
+
+
+def _added(entry: Entry, lacked: dict[str, set[str]]) -> list[_Due]:
+    """A list of words with one more that only the reference has."""
+    have = entry.value
+    if not isinstance(have, list) or not have or len(have) > LONGEST or not all(isinstance(each, str) for each in have):
+        return []
+    beside = {text: bool(texts & set(have)) for text, texts in lacked.items()}
+    order = sorted(lacked, key=lambda text: not beside[text])[:FEW]
+    return [_Due([*have, text], (ADDED_BESIDE if beside[text] else ADDED) - 0.1 * place) for place, text in enumerate(order)]
+
+
+def _mistaken(entry: Entry) -> list[_Due]:
+    """What is taken for one another by mistake."""
+    have = entry.value
+    if isinstance(have, bool):
+        return [_Due(not have, FLIPPED, told=False)]
+    if isinstance(have, list):
+        return _lists(have)
+    if isinstance(have, int):
+        return [_Due(have - 1, LESS, told=False), _Due(have + 1, MORE, told=False), _Due(-have, DROPPED, told=False)]
+    if isinstance(have, float):
+        due = [-have, round(1 - have, 12), have * 10, have / 10, have * 2, have / 2]
+        return [_Due(float(f"{each:.12g}"), DROPPED - 0.05 * place, told=False) for place, each in enumerate(due)]
+    return []
+
+
+def _lists(have: list[Any]) -> list[_Due]:
+    """A list with two neighbours exchanged, without an entry, or with all its whole numbers one more or less."""
+    if len(have) > LONGEST:
+        return []
+    due = [_Due([*have[:at], have[at + 1], have[at], *have[at + 2 :]], TURNED, told=False) for at in range(len(have) - 1)]
+    due += [_Due([*have[:at], *have[at + 1 :]], DROPPED, told=False) for at in range(len(have)) if len(have) > 1]
+    numbers = _numbers(have)
+    if len(numbers) > 1 and all(isinstance(each, int) and not isinstance(each, bool) for each in numbers):
+        due += [_Due(_moved(have, by), SHIFTED, told=False) for by in (1, -1)]
+    return due
+
+
+def _numbers(value: Any) -> list[Any]:
+    return [inner for each in value for inner in _numbers(each)] if isinstance(value, list) else [value]
+
+
+def _moved(value: Any, by: int) -> Any:
+    return [_moved(each, by) for each in value] if isinstance(value, list) else value + by
+
+
+def _exchanged(file: Settings, uses: _Uses, agreed: set[Entry]) -> Iterator[Proposal]:
+    """Two neighbours of a table, of one kind, with each other's values."""
+    for one, other in zip(file.scalars, file.scalars[1:], strict=False):
+        together = one.keys[:-1] == other.keys[:-1] and isinstance(one.keys[-1], str) and isinstance(other.keys[-1], str)
+        if not together or one in agreed or other in agreed or not is_number(one.value) or not is_number(other.value):
+            continue
+        texts = file.text[one.start : one.end], file.text[other.start : other.end]
+        if _same(one.value, other.value) or other.start < one.end:
+            continue
+        text = texts[1] + file.text[one.end : other.start] + texts[0]
+        words = tried(f"{one.name}: {texts[0]}, {other.name}: {texts[1]}", f"{one.name}: {texts[1]}, {other.name}: {texts[0]}")
+        gain = max(uses.gain(one, file), uses.gain(other, file))
+        yield Proposal(ID, file.edit(one.start, other.end, text), words[0], words[1], DROPPED + gain)
+
+
+class _Uses:
+    """Where the candidate's sources use a key.
+
+    Args:
+        stage: that diverges.
+        doubtful: other stages that are not known to be right.
+        sources: of the candidate.
+        points: whose lines, and lines that led there.
+    """
+
+    def __init__(self, stage: str, doubtful: Iterable[str], sources: list[Source], points: list[Divergence]) -> None:
+        named = [SourceLine.of(text) for each in points if (own := each.candidate) is not None for text in (own.source, *own.lines)]
+        self._lines = {(Path(each.file).resolve(), each.line) for each in named if each is not None}
+        near = [
+            home for source in sources for home in functions_of(source.tree, {line for path, line in self._lines if path == source.path})
+        ]
+        self._near = {word for node in near for word in _words(node)}
+        self._run = {word for _, node in run_by(stage, doubtful, sources) for word in _words(node)}
+        self._all = {word for source in sources for word in _words(source.tree)}
+
+    def gain(self, entry: Entry, file: Settings) -> float:
+        """What a value earns by where its key is used."""
+        if (file.path, file.line_at(entry.start)) in self._lines:
+            return NAMED_LINE
+        keys = [str(key) for key in entry.keys if isinstance(key, str)]
+        dotted = next((path for at in range(len(keys) - 1) if (path := ".".join(keys[at:])) in self._all), None)
+        name = dotted or entry.name
+        if name in self._near:
+            around = [key for key in keys[:-1] if key in self._all]
+            return NEAR if dotted or not around or set(around) & self._near else RUN
+        if name in self._run:
+            return RUN
+        return UNUSED if name in self._all else 0.0
+
+
+def _words(tree: ast.AST) -> Iterator[str]:
+    """The names and the words of texts of a piece of code."""
+    for node in ast.walk(tree):
+        for part in ("id", "attr", "arg"):
+            name = getattr(node, part, None)
+            if isinstance(name, str):
+                yield name
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) <= 200:  # noqa: PLR2004 - a key, no prose
+            yield node.value
+            yield from re.findall(r"[\w-]+", node.value)
