@@ -103,7 +103,7 @@ def copied(project: Project, folder: Path, out: Path) -> Copy:
     return Copy(pairs, settings)
 
 
-def _mirror(own: Path, inside: Path, out: Path, settings: frozenset[Path]) -> None:
+def _mirror(own: Path, inside: Path, out: Path, settings: frozenset[Path] = frozenset()) -> None:
     """A folder with its Python and settings files copied and all else linked, the outermost folders first."""
     todo = deque([(own, inside)])
     left = MOST

@@ -183,5 +183,7 @@ def _is_word(one: str, other: str) -> bool:
 
 
 def _word_likeness(one: str, other: str) -> float:
-    """1 of equal words, less of a word and its beginning, 0 of others."""
-    return 1.0 if one == other else SHORTENED if _is_word(one, other) else 0.0
+    """1 of one word or several of it, less of a word and its beginning, 0 of others."""
+    if one.removesuffix("s") == other.removesuffix("s"):
+        return 1.0
+    return SHORTENED if _is_word(one, other) else 0.0

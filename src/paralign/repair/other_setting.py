@@ -138,7 +138,7 @@ def _written(file: Settings, entry: Entry, due: list[_Due], gain: float) -> Iter
         if text and text != have and (text not in best or best[text].weight < each.weight):
             best[text] = each
     for place, (text, each) in enumerate(sorted(best.items(), key=lambda pair: -pair[1].weight)):
-        words = instead(have, text, entry.name) if each.told else tried(have, text)
+        words = instead(have, text, entry.name) if each.told else tried(have, text, entry.name)
         yield Proposal(ID, file.edit(entry.start, entry.end, text), words[0], words[1], each.weight + gain - CROWD * place)
 
 

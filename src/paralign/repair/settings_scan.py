@@ -33,16 +33,16 @@ _WHITE = re.compile(r"[ \t]*")
 _BARE = re.compile(r"[^,\[\](){}\r\n#]+")
 _FLOW_KEY = re.compile(r"""("(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[\w.\- ]{1,200}?)\s*[:=]\s*""")
 
-_TOML_HEAD = re.compile(r"(\[\[?)[ \t]*([^\[\]\r\n]{1,200}?)[ \t]*\]\]?")
+_TOML_HEAD = re.compile(r"(\[\[?)([^\[\]\r\n]{1,200})\]\]?")
 _TOML_KEY = re.compile(r"""((?:"[^"\n]*"|'[^'\n]*'|[\w-]+)(?:[ \t]*\.[ \t]*(?:"[^"\n]*"|'[^'\n]*'|[\w-]+))*)[ \t]*=[ \t]*""")
 _KEY_PART = re.compile(r""""([^"\n]*)"|'([^'\n]*)'|([\w-]+)""")
 
 _INI_HEAD = re.compile(r"[ \t]*\[([^\[\]\r\n]+)\][ \t]*(?:[#;].*)?$")
-_INI_KEY = re.compile(r"([ \t]*)([^\s=:#;!\[][^=:\r\n]*?)[ \t]*[=:][ \t]*")
+_INI_KEY = re.compile(r"([ \t]*)([^\s=:#;!\[][^=:\r\n]{0,200}?)[ \t]*[=:][ \t]*")
 _PLAIN_KEY = re.compile(r"([ \t]*)([A-Za-z_][\w.-]*)[ \t]+(?=\S)")
 
 _YAML_DASH = re.compile(r"-(?:[ \t]+|(?=\r?$))")
-_YAML_KEY = re.compile(r"""("[^"\n]*"|'[^'\n]*'|[^\s#:,\[\]{}&*!|>'"%@`-][^#:\r\n]*?|-[\w-]+)[ \t]*:(?:[ \t]+|(?=\r?$))""")
+_YAML_KEY = re.compile(r"""("[^"\n]*"|'[^'\n]*'|[^\s#:,\[\]{}&*!|>'"%@`-][^#:\r\n]{0,200}?|-[\w-]+)[ \t]*:(?:[ \t]+|(?=\r?$))""")
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,7 +269,7 @@ def _toml(scan: _Scan, at: int) -> None:
     while (at := _GAP.match(text, at).end()) < len(text):  # type: ignore[union-attr]
         head = _TOML_HEAD.match(text, at)
         if head is not None:
-            table = _parts(head[2])
+            table = _parts(head[2].strip())
             if head[1] == "[[":
                 tables[table] = tables.get(table, -1) + 1
                 table = (*table, tables[table])

@@ -14,10 +14,14 @@ def instead(have: str, due: str, of: str = "") -> tuple[Words, Words]:
     )
 
 
-def tried(have: str, due: str) -> tuple[Words, Words]:
+def tried(have: str, due: str, of: str = "") -> tuple[Words, Words]:
     """An edit that no line of the reference tells."""
+    who, who_zh = (f"{of}: ", f"{of}：") if of else ("", "")  # noqa: RUF001 - Chinese punctuation
     return (
-        Words(f"`{have}` does not compute what the reference computes; `{due}` does", f"`{have}` 与参考端的计算不同，`{due}` 相同"),  # noqa: RUF001 - as above
+        Words(
+            f"{who}`{have}` does not compute what the reference computes; `{due}` does",
+            f"{who_zh}`{have}` 与参考端的计算不同，`{due}` 相同",  # noqa: RUF001 - as above
+        ),
         Words(f"write `{due}`", f"改为 `{due}`"),
     )
 
