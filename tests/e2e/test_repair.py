@@ -204,6 +204,64 @@ def test_a_check_that_is_asked_for_nothing_leads_with_the_line_of_a_proven_edit(
     assert run.check(folder).code == 2
 
 
+PORT = """import configparser
+from pathlib import Path
+
+import numpy as np
+
+_file = configparser.ConfigParser(inline_comment_prefixes=(";",))
+_file.read(Path(__file__).resolve().parent / "port.ini")
+
+
+def build_model():
+    return lambda x: x
+
+
+def inputs():
+    return np.ones((2, 3))
+
+
+def predict(path):
+    numbers = np.array([float(word) for word in open(path).read().split()])
+    return {"score": np.tanh(numbers / 4.0) * _file.getfloat("infer", "gain") + _file.getfloat("infer", "shift")}
+"""
+
+INI = b"; gain = 3\r\n[infer]\r\nshift = 0.375 ; and so\r\ngain = 1.25\r\n"
+
+
+def test_a_wrong_value_of_a_settings_file(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("PARALIGN_REPAIR_SECONDS", "60")
+    settings = block("repair.md", "toml").replace('"data", "metric", "infer"', '"infer"')
+    folder = project(tmp_path / "p", PORT.replace("port.ini", "source.ini"), candidate=PORT, settings=settings)
+    (folder / "source.ini").write_bytes(INI)
+    wrong = INI.replace(b"1.25", b"1.5")
+    (folder / "port.ini").write_bytes(wrong)
+    done = run.check(folder)
+    assert done.code == 1, done.out + done.err
+    stage = json.loads((folder / "result" / "report.json").read_text())["stages"][-1]
+    assert stage["divergence"]["candidate"]["source"].endswith("port.ini:4")
+    assert stage["findings"][0]["rule"] == "repair/setting"
+    assert (folder / "port.ini").read_bytes() == wrong
+    done = run(folder, "--apply")
+    assert done.code == 0, done.out + done.err
+    patch = (folder / "result" / "repair.patch").read_bytes()
+    assert b"--- a/port.ini" in patch
+    assert b"-gain = 1.5\r\n+gain = 1.25\r\n" in patch
+    assert (folder / "port.ini").read_bytes() == INI
+    assert (folder / "port.ini.before-repair").read_bytes() == wrong
+    assert (folder / "source.ini").read_bytes() == INI
+
+
+def test_a_settings_file_of_both_sides_is_not_edited(run, tmp_path):
+    settings = block("repair.md", "toml").replace('"data", "metric", "infer"', '"infer"')
+    folder = project(tmp_path / "p", PORT, ('"gain") +', '"gain") * 1.2 +'), settings=settings)
+    (folder / "port.ini").write_bytes(INI)
+    run(folder, "--seconds", "30")
+    patch = folder / "result" / "repair.patch"
+    assert not patch.exists() or b"port.ini" not in patch.read_bytes()
+    assert (folder / "port.ini").read_bytes() == INI
+
+
 TORCH = """import torch
 from torch import nn
 from torch.nn import functional as F

@@ -19,7 +19,7 @@ from paralign.model import SourceLine
 from paralign.repair.edits.sentences import instead, tried
 from paralign.repair.elsewhere import functions_of, run_by
 from paralign.repair.named_literals import far
-from paralign.repair.named_values import LONGEST, Named, likeness, of_settings, of_sources
+from paralign.repair.named_values import Named, likeness, of_settings, of_sources
 from paralign.repair.proposals import Proposal, is_number
 
 if TYPE_CHECKING:
@@ -57,6 +57,9 @@ NAMED_LINE, NEAR, RUN, UNUSED = 1.2, 0.9, 0.3, -0.8
 
 #: proposals of all files, values of one name, and numbers of the reference that are tried in each place
 MOST, VALUES, FEW = 400, 4, 6
+
+#: entries of a list that is written anew: a longer one is a table
+ENTRIES = 8
 
 #: values in a row that only the reference has otherwise
 PLACES = 3
@@ -177,7 +180,7 @@ def _fits(entry: Entry, value: Any) -> bool:
     """Whether a value of the reference may stand in a place."""
     have = entry.value
     if isinstance(have, list) or isinstance(value, list):
-        return isinstance(have, list) and isinstance(value, list) and max(len(have), len(value)) <= LONGEST
+        return isinstance(have, list) and isinstance(value, list) and max(len(have), len(value)) <= ENTRIES
     if isinstance(have, bool) or isinstance(value, bool):
         return isinstance(have, bool) and isinstance(value, bool)
     if isinstance(value, str):
@@ -292,7 +295,7 @@ def _texts(tree: ast.AST) -> Iterator[str]:
 def _added(entry: Entry, lacked: dict[str, set[str]]) -> list[_Due]:
     """A list of words with one more that only the reference has."""
     have = entry.value
-    if not isinstance(have, list) or not have or len(have) > LONGEST or not all(isinstance(each, str) for each in have):
+    if not isinstance(have, list) or not have or len(have) >= ENTRIES or not all(isinstance(each, str) for each in have):
         return []
     beside = {text: bool(texts & set(have)) for text, texts in lacked.items()}
     order = sorted(lacked, key=lambda text: not beside[text])[:FEW]
@@ -316,7 +319,7 @@ def _mistaken(entry: Entry) -> list[_Due]:
 
 def _lists(have: list[Any]) -> list[_Due]:
     """A list with two neighbours exchanged, without an entry, or with all its whole numbers one more or less."""
-    if len(have) > LONGEST:
+    if len(have) > ENTRIES:
         return []
     due = [_Due([*have[:at], have[at + 1], have[at], *have[at + 2 :]], TURNED, told=False) for at in range(len(have) - 1)]
     due += [_Due([*have[:at], *have[at + 1 :]], DROPPED, told=False) for at in range(len(have)) if len(have) > 1]
