@@ -104,7 +104,10 @@ def copied(project: Project, folder: Path, out: Path) -> Copy:
 
 
 def _mirror(own: Path, inside: Path, out: Path, settings: frozenset[Path] = frozenset()) -> None:
-    """A folder with its Python and settings files copied and all else linked, the outermost folders first."""
+    """A folder with its Python and settings files copied and all else linked.
+
+    The outermost folders come first.
+    """
     todo = deque([(own, inside)])
     left = MOST
     while todo:
@@ -124,7 +127,10 @@ def _mirror(own: Path, inside: Path, out: Path, settings: frozenset[Path] = froz
 
 
 def _is_copied(entry: os.DirEntry[str], path: Path, target: Path, settings: frozenset[Path]) -> bool:
-    """Copy an entry that is Python code or one of the settings; False of all else, and of what cannot be read."""
+    """Copy an entry that is Python code or one of the settings.
+
+    False of all else, and of what cannot be read.
+    """
     try:
         if not (entry.name.endswith(".py") or path in settings) or not entry.is_file():
             return False

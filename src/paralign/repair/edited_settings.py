@@ -1,4 +1,7 @@
-"""A settings file and edits of its values: how a value is written in its format, and whether the file still is one."""
+"""A settings file and edits of its values.
+
+How a value is written in its format, and whether the file still is one.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,7 @@ class Settings(Text):
         return [each for each in self.entries if each.items < 0 and each.value is not ...]
 
     def written(self, entry: Entry, value: Any) -> str:
-        """A value in the place of another one, in the way in which that is written; '' where it cannot be."""
+        """A value as another one is written, in whose place it comes; '' where it cannot be."""
         text = self.text[entry.start : entry.end]
         if isinstance(value, (list, tuple)):
             return self._list(text, entry, list(value))
@@ -96,7 +99,7 @@ class Settings(Text):
         return "true" if value else "false"
 
     def _list(self, text: str, entry: Entry, values: list[Any]) -> str:
-        """A list as this one is written: in brackets, or with the same letters between its entries."""
+        """A list as another one is written: in brackets, or with the same separators."""
         inner = [each for each in self.entries if entry.start <= each.start < entry.end and len(each.keys) == len(entry.keys) + 1]
         sample = next((each for each in inner if each.items < 0), entry)
         parts = [self._nested(each) if isinstance(each, (list, tuple)) else self._entry(sample, each) for each in values]
@@ -124,7 +127,7 @@ class Settings(Text):
 
 
 def _number(value: Any, *, whole: bool) -> str:
-    """A number as people write it: a float with a point, or a whole one without where such a one stood."""
+    """A number as people write it: a float with a point, unless a whole one stood there."""
     if isinstance(value, int):
         return repr(value) if whole else repr(float(value))
     if not math.isfinite(value):
@@ -135,7 +138,10 @@ def _number(value: Any, *, whole: bool) -> str:
 
 
 def is_settings(path: Path, content: bytes) -> bool:
-    """Whether a content is what a file's name says; of formats without a parser at hand, whether its values can be told apart."""
+    """Whether a content is what a file's name says.
+
+    Of formats without a parser at hand: whether its values can be told apart.
+    """
     suffix = path.suffix.lower()
     try:
         text = content.decode("utf-8-sig")
@@ -159,5 +165,5 @@ def _ini() -> configparser.RawConfigParser:
 
 
 def is_valid(path: Path, content: bytes) -> bool:
-    """Whether a content can be parsed as what its name says: Python, or a format of settings."""
+    """Whether a content is what its name says: Python, or a format of settings."""
     return is_settings(path, content) if path.suffix.lower() in ENDINGS else is_python(content)

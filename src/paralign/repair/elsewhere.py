@@ -193,7 +193,7 @@ def _known(source: Source, statement: ast.stmt, home: ast.AST) -> _Known:
 
 
 def run_by(stage: str, doubtful: Iterable[str], sources: list[Source]) -> list[tuple[Source, ast.stmt]]:
-    """The statements of modules that stages may run: what their functions use, followed by name.
+    """The statements of modules that stages may run, followed by name.
 
     A side's own name of a function may be another one: without any of them all statements are taken.
     """

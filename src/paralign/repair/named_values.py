@@ -1,4 +1,4 @@
-"""The values that a program has, in settings files and in Python, each with the names that lead to it."""
+"""The values of a program, in settings files and Python, each with its names."""
 
 from __future__ import annotations
 
@@ -56,7 +56,10 @@ def of_settings(files: list[Settings], first: int = 0) -> list[Named]:
 
 
 def of_sources(sources: list[Source], first: int = 0) -> list[Named]:
-    """The literals of sources that have a name: variables, entries, keywords, defaults, options of a command line."""
+    """The literals of sources that have a name.
+
+    Variables, entries, keywords, defaults, options of a command line.
+    """
     found: list[Named] = []
     for home, source in enumerate(sources, first):
         for keys, value in _of_tree(source.tree, ()):
@@ -126,7 +129,10 @@ def _children(node: ast.AST, keys: tuple[str | int, ...]) -> Iterator[tuple[ast.
 
 
 def _of_call(node: ast.Call, keys: tuple[str | int, ...]) -> Iterator[tuple[ast.AST, tuple[str | int, ...]]]:
-    """The arguments of a call: ``get("rate", 0.1)`` and ``add_argument("--rate", default=0.1)`` name theirs."""
+    """The arguments of a call.
+
+    ``get("rate", 0.1)`` and ``add_argument("--rate", default=0.1)`` name theirs.
+    """
     said = next(
         (text for each in node.args if isinstance(text := literal(each), str) and text.strip("-").replace("-", "_").isidentifier()), ""
     )
@@ -144,7 +150,7 @@ def _name(node: ast.AST) -> str:
 
 @cache
 def words_of(key: str) -> tuple[str, ...]:
-    """The words of a name, those that mean one thing alike: ``warmUpSteps`` is warm, up, steps."""
+    """The words of a name, synonyms alike: ``warmUpSteps`` is warm, up, steps."""
     found = [each.lower() for each in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", key)]
     whole = key.lower().strip("_")
     found = [_SAME[whole]] if whole in _SAME else [_SAME.get(each, each) for each in found]
@@ -152,7 +158,7 @@ def words_of(key: str) -> tuple[str, ...]:
 
 
 def likeness(one: tuple[str | int, ...], other: tuple[str | int, ...]) -> float:
-    """How like two names are, from 0 to 1 and a little above where what leads there is alike too."""
+    """How like two names are: 0 to 1, and more where the sections are alike too."""
     (own, own_around), (theirs, their_around) = _split(one), _split(other)
     if not own or not theirs or not any(_is_word(a, b) for a in own if not a.isdigit() for b in (*theirs, *their_around)):
         return 0.0
@@ -166,7 +172,7 @@ def likeness(one: tuple[str | int, ...], other: tuple[str | int, ...]) -> float:
 
 @cache
 def _split(keys: tuple[str | int, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The words of the last name, with the places in lists counted from 1, and those that lead there."""
+    """The words of the last name, with places in lists from 1, and of its sections."""
     last = next((at for at in reversed(range(len(keys))) if isinstance(keys[at], str) and words_of(str(keys[at])) != ()), -1)
     if last > 0 and keys[last] == "default":
         last -= 1

@@ -133,7 +133,7 @@ def _list_of(entry: Entry, file: Settings) -> str:
 
 
 def _written(file: Settings, entry: Entry, due: list[_Due], gain: float) -> Iterator[Proposal]:
-    """Proposals of one value, each text once; the file is looked at again before a trial."""
+    """Proposals of one value, each text once."""
     have = file.text[entry.start : entry.end]
     best: dict[str, _Due] = {}
     for each in due:
@@ -146,9 +146,9 @@ def _written(file: Settings, entry: Entry, due: list[_Due], gain: float) -> Iter
 
 
 def _named(entry: Entry, theirs: list[Named], files: int) -> tuple[list[_Due], bool]:
-    """Values of the reference under names like this one, and whether it has this value under the likest of them.
+    """Values of the reference under names like this one, and whether one is the same.
 
-    ``files``: so many of its files are settings, the others are sources.
+    ``files``: so many of its files are settings, the others are sources. The truth value: it has this value under the likest name.
     """
     alike = [(ratio, each) for each in theirs if _fits(entry, each.value) and (ratio := likeness(entry.keys, each.keys)) >= ALIKE]
     if not alike:
@@ -218,7 +218,10 @@ def _surplus(some: list[Named], others: list[Named]) -> Counter[float]:
 
 
 def _places(file: Settings, theirs: list[Named]) -> tuple[dict[Entry, list[Any]], set[Entry]]:
-    """Values that stand between equal ones in a file of the reference's, and entries that are among equal ones themselves."""
+    """Values that stand between equal ones in a file of the reference's.
+
+    And entries that are among equal ones themselves.
+    """
     own = file.scalars
     found: dict[Entry, list[Any]] = {}
     agreed: set[Entry] = set()
@@ -238,7 +241,7 @@ def _places(file: Settings, theirs: list[Named]) -> tuple[dict[Entry, list[Any]]
 
 
 def _odd(entry: Entry, lacking: Counter[float], surplus: Counter[float]) -> list[_Due]:
-    """Numbers that only the reference has, or has more often, and what follows from them."""
+    """Numbers that the reference has more often, and what follows from them."""
     have = entry.value
     if not is_number(have) or not lacking:
         return []
@@ -252,7 +255,10 @@ def _odd(entry: Entry, lacking: Counter[float], surplus: Counter[float]) -> list
 
 
 def _derived(have: Any, value: Any) -> list[float]:
-    """What a port may have in place of a number: a radius of a window, a share that is kept, a square, a part of a hundred."""
+    """What a port may have in place of a number.
+
+    The radius of a window, a share that is kept, a square, a part of a hundred.
+    """
     if not is_number(have) or not is_number(value):
         return []
     if isinstance(have, int):
@@ -271,7 +277,10 @@ def _derived(have: Any, value: Any) -> list[float]:
 
 
 def _lacked_texts(sources: tuple[list[Source], list[Source]], settings: list[Settings]) -> dict[str, set[str]]:
-    """Words that only the reference has as texts, each with the other texts of the statements in which it stands."""
+    """Words that only the reference has as texts.
+
+    Each with the other texts of the statements in which it stands.
+    """
     own = {text for source in sources[1] for text in _texts(source.tree)}
     own |= {each.value for file in settings for each in file.entries if isinstance(each.value, str)}
     found: dict[str, set[str]] = {}
@@ -318,7 +327,7 @@ def _mistaken(entry: Entry) -> list[_Due]:
 
 
 def _lists(have: list[Any]) -> list[_Due]:
-    """A list with two neighbours exchanged, without an entry, or with all its whole numbers one more or less."""
+    """A list with neighbours exchanged, an entry left out, or axes one more or less."""
     if len(have) > ENTRIES:
         return []
     due = [_Due([*have[:at], have[at + 1], have[at], *have[at + 2 :]], TURNED, told=False) for at in range(len(have) - 1)]

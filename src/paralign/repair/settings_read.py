@@ -37,7 +37,7 @@ _SHORTEST = 3
 
 @dataclass(frozen=True)
 class SettingsRead:
-    """Settings files, by their real paths: of the candidate alone, and of the reference."""
+    """Settings files by their real paths: of the candidate alone, of the reference."""
 
     own: tuple[Path, ...] = ()
     theirs: tuple[Path, ...] = ()
@@ -45,7 +45,10 @@ class SettingsRead:
 
 @dataclass(frozen=True)
 class _Side:
-    """What is known of a side: the words of its sources, the folders of these, and those of them that are its own."""
+    """What is known of a side.
+
+    The words of its sources, the folders of these, and those that are its own.
+    """
 
     words: frozenset[str]
     folders: frozenset[Path]
@@ -60,7 +63,7 @@ class _Side:
         return any(path.is_relative_to(folder) for folder in self.own)
 
     def reads(self, path: Path) -> bool:
-        """Whether a file seems to be read: it is named, or lies beside a source of this side alone."""
+        """Whether a file is named, or lies beside a source in a folder of this side alone."""
         return self.names(path) or (path.parent in self.folders and path.parent in self.own)
 
 
@@ -98,7 +101,7 @@ def _side(side: SideSettings, other: SideSettings) -> _Side:
 
 
 def _words(path: Path) -> Iterator[str]:
-    """The texts of a source as far as they may name a file, with the last parts of paths."""
+    """The texts of a source that may name a file, and the last parts of paths."""
     try:
         tree = Source.read(path).tree
     except Unreadable:

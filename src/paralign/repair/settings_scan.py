@@ -121,7 +121,7 @@ class _Scan:
         self.found.append(Entry(keys, start, end, value, items))
 
     def flow(self, at: int, keys: tuple[str | int, ...], depth: int) -> tuple[int, Any]:
-        """A value in brackets, in quotes or bare; gives the place behind it and the value."""
+        """A value in brackets, in quotes or bare; gives its end and the value."""
         char = self.text[at : at + 1]
         if depth > DEEPEST or not char:
             raise Unscanned("too deep, or the end of the file")
@@ -191,7 +191,7 @@ class _Scan:
         return end, value
 
     def line(self, start: int, end: int, keys: tuple[str | int, ...], comment: str, *, lists: bool) -> int:
-        """The value in the rest of a line; gives where to go on, which may be behind the line.
+        """The value in the rest of a line; gives its end, or that of the line.
 
         Args:
             start: where the value begins.
@@ -224,7 +224,7 @@ class _Scan:
         return end
 
     def _in_brackets(self, start: int, end: int, keys: tuple[str | int, ...]) -> int:
-        """A list or table of a format that knows none may be another thing that begins so."""
+        """A list or a table, if it closes: some formats have other texts that begin so."""
         known = len(self.found)
         try:
             return max(end, self.flow(start, keys, 0)[0])
@@ -243,7 +243,10 @@ class _Scan:
 
 
 def typed(text: str, *, strict: bool) -> Any:
-    """A number, a truth value, None or a text; Ellipsis of what is none of these in a strict format."""
+    """A number, a truth value, None or a text.
+
+    Ellipsis of what is none of these in a strict format.
+    """
     lower = text.lower()
     if _NUMBER.match(text) is not None:
         plain = text.replace("_", "")
@@ -367,6 +370,6 @@ class _Yaml:
         return keys, key.end()
 
     def _keys(self, depth: int, *, dashed: bool = False) -> tuple[str | int, ...]:
-        """The keys around a place; an entry of a list may stand as far left as the list's key."""
+        """The keys around a place; a dash may stand as far left as its list's key."""
         held = [keys for at, keys in self.around if at < depth or (dashed and at == depth and isinstance(keys[-1], str))]
         return held[-1] if held else ()

@@ -332,14 +332,14 @@ def _new(found: list[Proposal], seen: set[bytes]) -> Iterator[Proposal]:
 
 
 def _keep(search: _Search, file: Text) -> None:
-    """Note a file that may be edited as it is, unless an edit of it is proven already."""
+    """Note a file as it is that may be edited, unless an edit of it is proven."""
     if file.path not in search.edited:
         search.room.keep(file.path, file.content)
         search.done.before.setdefault(file.path, file.content)
 
 
 def _sources(search: _Search, library: Library) -> tuple[list[Source], list[Source]]:
-    """The Python files of the reference, and those of the candidate that may be edited."""
+    """The Python files of the reference, and the candidate's that may be edited."""
     project = search.project
     files = [imported_files(side.root.resolve(), side.module) for side in (project.reference, project.candidate)]
     theirs, own = ([source for path in each if (source := library.source(path.resolve())) is not None] for each in files)
