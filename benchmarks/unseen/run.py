@@ -166,7 +166,7 @@ def repaired(folder: Path, fault: dict[str, Any], seconds: float) -> dict[str, A
     if not patch.exists():
         return {**row, "came": "no patch", "how": done.stdout.strip()[-200:] or done.stderr.strip()[-200:]}
     row["patch"] = patch.read_text(encoding="utf-8")
-    undone = ast.dump(ast.parse(path.read_bytes())) == ast.dump(ast.parse(right))
+    undone = meaning(path, path.read_bytes()) == meaning(path, right)
     if undone:
         return {**row, "came": "right", "how": "the statement as it was"}
     settings = folder / "paralign.toml"
@@ -174,6 +174,13 @@ def repaired(folder: Path, fault: dict[str, Any], seconds: float) -> dict[str, A
     settings.write_text(f"seed = 20260101\n{kept}", encoding="utf-8")
     code = check(folder)["code"]
     return {**row, "came": "right" if code == 0 else "wrong", "how": f"another statement; with another seed exit code {code}"}
+
+
+def meaning(path: Path, content: bytes) -> Any:
+    """What a file says: the tree of Python, the values of JSON; of other settings the text without blanks."""
+    if path.suffix == ".py":
+        return ast.dump(ast.parse(content))
+    return json.loads(content) if path.suffix == ".json" else b"".join(content.split())
 
 
 def tallied(rows: list[dict[str, Any]]) -> str:

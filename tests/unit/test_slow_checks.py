@@ -13,7 +13,10 @@ from paralign.model import ALIGNED, DIVERGED, StageResult
     [
         ([], 0.0),
         ([StageResult("loss", ALIGNED, seconds={"reference": 50.0})], 0.0),
-        ([StageResult("loss", DIVERGED, seconds={"reference": 5.0, "candidate": 7.0}), StageResult("infer", DIVERGED)], 12.0),
+        (
+            [StageResult("loss", DIVERGED, seconds={"reference": 5.0, "candidate": 7.0, "total": 30.0}), StageResult("infer", DIVERGED)],
+            12.0,
+        ),
     ],
 )
 def test_only_what_diverges_counts(stages, seconds):

@@ -51,3 +51,18 @@ def test_counts(bench):
         "ports": 2, "aligned": 1, "faults": 3, "flagged": 2, "first": 1, "near": 0, "misleading": 1, "harmless": 1, "alarms": 1,
     }  # fmt: skip
     assert "| a | 1 of 2 | 2 of 3 | 1 | 0 | 1 | 1 of 1 |" in bench.table(rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "one", "other", "same"),
+    [
+        ("a.py", b"x = 1 # one", b"x =  1", True),
+        ("a.py", b"x = 1", b"x = 2", False),
+        ("a.json", b'{"x": 1e-3}', b'{ "x": 0.001 }', True),
+        ("a.json", b'{"x": 1}', b'{"x": 2}', False),
+        ("a.ini", b"x = 1\r\n", b"x=1\n", True),
+        ("a.ini", b"x = 1", b"x = 2", False),
+    ],
+)
+def test_what_a_repaired_file_says(bench, name, one, other, same):
+    assert (bench.meaning(Path(name), one) == bench.meaning(Path(name), other)) == same

@@ -145,8 +145,12 @@ def repair_project(
 
 
 def _slowest(result: CheckResult) -> float:
-    """Seconds that the slowest side took for a stage that diverges; 0 where none does."""
-    return max((sum(stage.seconds.values()) for stage in result.stages if stage.verdict == DIVERGED), default=0.0)
+    """Seconds that both sides took for the slowest stage that diverges; 0 where none does.
+
+    The stage's total has them too, and the search for its lines, which a trial does without.
+    """
+    diverged = [stage.seconds for stage in result.stages if stage.verdict == DIVERGED]
+    return max((sum(spent for part, spent in seconds.items() if part != "total") for seconds in diverged), default=0.0)
 
 
 def _repaired(project: Project, result: CheckResult, folder: Path, seconds: float, told: Callable[[str], None], *, asked: bool) -> Repaired:
