@@ -6,6 +6,7 @@ import pytest
 
 from paralign.model import Divergence, Point
 from paralign.repair import elsewhere
+from paralign.repair.edited_settings import Settings
 from paralign.repair.edited_source import Source
 
 REFERENCE = """
@@ -175,3 +176,14 @@ def test_generated_statements_are_left_alone_and_the_time_is_kept(tmp_path):
 def test_functions_that_change_files_are_not_edited(tmp_path, text):
     reference = text.replace("2.5", "2.75").replace("False", "True").replace("STEPS = 7", "STEPS = 9").replace("not keep", "keep")
     assert proposed(tmp_path, text, text, reference=reference, candidate=text) == []
+
+
+def test_a_number_that_the_reference_has_in_its_settings(tmp_path):
+    right = "def metric(x, y):\n    return soften(x, knee=0.35) - y\n"
+    (tmp_path / "reference.py").write_text("def metric(x, y):\n    return soften(x, get('knee')) - y\n")
+    texts = [(tmp_path / "reference.py").read_text(), right.replace("0.35", "0.85")]
+    sides = tuple([Source(tmp_path / name, text.encode())] for name, text in zip(("reference.py", "candidate.py"), texts, strict=True))
+    files = ([Settings(tmp_path / "net.toml", b"knee = 0.35\nother = 0.85\n")], [])
+    found = elsewhere.proposals("metric", [], sides, "paddle", [], settings=files)
+    assert found[0].edit.applied().decode() == right
+    assert right not in [each.edit.applied().decode() for each in elsewhere.proposals("metric", [], sides, "paddle", [])]

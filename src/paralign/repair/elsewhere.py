@@ -31,6 +31,7 @@ from paralign.repair.ranking import FORBIDDEN, changes_files, is_safe
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from paralign.repair.edited_settings import Settings
     from paralign.repair.edited_source import Source
 
 #: kinds of edits that read what a point has measured, and one whose place is told by a point
@@ -100,6 +101,7 @@ def proposals(
     framework: str,
     points: list[Divergence],
     until: float = math.inf,
+    settings: tuple[list[Settings], list[Settings]] = ([], []),
 ) -> list[Proposal]:
     """Edits of statements that a stage may run, the likeliest first.
 
@@ -110,9 +112,10 @@ def proposals(
         framework: of the candidate.
         points: of the stage; what is near their lines comes first.
         until: when to stop thinking of edits, by ``time.monotonic()``; the statements near the named lines come first.
+        settings: settings files of the reference and of the candidate.
     """
     theirs = [_known(*each) for source in sides[0] for each in _statements(source.tree, source)]
-    literals = tuple(literals_of(side) for side in sides)
+    literals = tuple(literals_of(*side) for side in zip(sides, settings, strict=True))
     found: list[Proposal] = []
     likest: dict[int, tuple[float, int]] = {}
     point = replace(points[0], what="") if points else Divergence(None, None)

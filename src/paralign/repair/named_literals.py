@@ -12,8 +12,9 @@ from paralign.catalogue.ported_names import word
 from paralign.repair.proposals import is_number, literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from paralign.repair.edited_settings import Settings
     from paralign.repair.edited_source import Source
 
 
@@ -25,8 +26,8 @@ class Literals:
     every: set[object]
 
 
-def literals_of(sources: list[Source]) -> Literals:
-    """The literals of some sources."""
+def literals_of(sources: list[Source], settings: Iterable[Settings] = ()) -> Literals:
+    """The literals of some sources, and the values of settings files that these read."""
     named: dict[str, set[object]] = defaultdict(set)
     every: set[object] = set()
     for source in sources:
@@ -35,6 +36,10 @@ def literals_of(sources: list[Source]) -> Literals:
             every.add(value)
             if name:
                 named[name].add(value)
+    for each in (entry for file in settings for entry in file.scalars):
+        every.add(key_of(each.value))
+        if each.keys and isinstance(each.keys[-1], str):
+            named[word(each.keys[-1])].add(key_of(each.value))
     return Literals(dict(named), every)
 
 

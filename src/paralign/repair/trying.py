@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from paralign.model import CheckResult, StageResult
+    from paralign.repair.edited_settings import Settings
     from paralign.repair.edited_source import Source
     from paralign.repair.proposals import Proposal
     from paralign.repair.trial_room import Room
@@ -349,14 +350,19 @@ def _sources(search: _Search, library: Library) -> tuple[list[Source], list[Sour
 
 def _settings(search: _Search, stage: StageResult, library: Library) -> list[Proposal]:
     """Proposals of the candidate's settings files."""
-    read = search.room.copy.settings
-    if not read.own:
+    files = _files(search, library)
+    if not files[1]:
         return []
-    theirs, own = ([file for path in each if (file := library.settings(path)) is not None] for each in (read.theirs, read.own))
-    own = [file for file in own if search.room.copy.holds(file.path)]
-    for file in own:
+    for file in files[1]:
         _keep(search, file)
-    return other_setting.proposals(stage.name, _doubtful(search, stage), (theirs, own), _sources(search, library), _points(search, stage))
+    return other_setting.proposals(stage.name, _doubtful(search, stage), files, _sources(search, library), _points(search, stage))
+
+
+def _files(search: _Search, library: Library) -> tuple[list[Settings], list[Settings]]:
+    """The settings files of the reference, and the candidate's that may be edited."""
+    read = search.room.copy.settings
+    theirs, own = ([file for path in each if (file := library.settings(path)) is not None] for each in (read.theirs, read.own))
+    return theirs, [file for file in own if search.room.copy.holds(file.path)]
 
 
 def _elsewhere(search: _Search, stage: StageResult, library: Library) -> list[Proposal]:
@@ -366,7 +372,8 @@ def _elsewhere(search: _Search, stage: StageResult, library: Library) -> list[Pr
         _keep(search, source)
     until = time.monotonic() + search.room.left * THOUGHT
     framework = str(search.state.candidate.get("framework", ""))
-    return elsewhere.proposals(stage.name, _doubtful(search, stage), (theirs, own), framework, _points(search, stage), until)
+    files = _files(search, library)
+    return elsewhere.proposals(stage.name, _doubtful(search, stage), (theirs, own), framework, _points(search, stage), until, files)
 
 
 def _doubtful(search: _Search, stage: StageResult) -> list[str]:
