@@ -13,7 +13,7 @@ import sys
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from paralign.repair.edited_source import Text, Unreadable, is_python
+from paralign.repair.edited_source import ENDINGS, Text, Unreadable, is_python
 from paralign.repair.proposals import is_number
 from paralign.repair.settings_scan import Unscanned, scanned, typed
 
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from paralign.repair.settings_scan import Entry
-
-#: how names of settings files end
-ENDINGS = frozenset({".toml", ".json", ".ini", ".cfg", ".conf", ".yaml", ".yml", ".properties"})
 
 #: bytes of a settings file: larger ones are data
 LARGEST = 256_000

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 #: longer sources are generated tables, not what a person wrote
 LARGEST = Limit("PARALIGN_MAX_SOURCE", 1 << 21, "bytes")
 
+#: how names of settings files end
+ENDINGS = frozenset({".toml", ".json", ".ini", ".cfg", ".conf", ".yaml", ".yml", ".properties"})
+
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
@@ -56,7 +59,7 @@ class Edit:
 class Text:
     """A file's bytes and its text; a mark of the byte order is part of the text.
 
-    Python files say how they are encoded, others are in UTF-8.
+    Python files say how they are encoded, settings files are in UTF-8.
 
     Raises:
         Unreadable: it cannot be decoded, or decoding loses something.
@@ -65,7 +68,7 @@ class Text:
     def __init__(self, path: Path, content: bytes) -> None:
         self.path, self.content = path, content
         try:
-            self.encoding = tokenize.detect_encoding(io.BytesIO(content).readline)[0] if path.suffix == ".py" else "utf-8"
+            self.encoding = "utf-8" if path.suffix.lower() in ENDINGS else tokenize.detect_encoding(io.BytesIO(content).readline)[0]
             self.text = content.decode(self.encoding)
         except (SyntaxError, ValueError, LookupError) as error:
             raise Unreadable(f"{path} cannot be read as text: {error}") from error

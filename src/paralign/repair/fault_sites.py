@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from paralign.catalogue.ported_names import words
 from paralign.model import SourceLine
-from paralign.repair.edited_settings import ENDINGS, Settings
-from paralign.repair.edited_source import Source, Text, Unreadable
+from paralign.repair.edited_settings import Settings
+from paralign.repair.edited_source import ENDINGS, Source, Text, Unreadable
 from paralign.repair.proposals import Beside, Site, is_shallow, statement_at
 
 if TYPE_CHECKING:

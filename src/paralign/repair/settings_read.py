@@ -12,8 +12,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from paralign.repair.edited_settings import ENDINGS, LARGEST
-from paralign.repair.edited_source import Source, Unreadable
+from paralign.repair.edited_settings import LARGEST
+from paralign.repair.edited_source import ENDINGS, Source, Unreadable
 from paralign.repair.fault_sites import imported_files
 
 if TYPE_CHECKING:
