@@ -258,6 +258,32 @@ def test_shapes_that_differ_by_ones(entries, others, transform):
     assert_round_trip(result, reference)
 
 
+@pytest.mark.parametrize(
+    ("shape", "other", "transform"),
+    [
+        ((2, 8), (16,), "reshape(16)"),
+        ((16,), (2, 8), "reshape(2, 8)"),
+        ((4, 2, 8), (4, 16), "reshape(4, 16)"),
+        ((6, 4), (1, 24), "reshape(1, 24)"),
+    ],
+)
+def test_parameters_of_the_users_own_may_be_kept_flat(shape, other, transform):
+    reference = state(("blocks.0.query", "", shape), ("blocks.1.query", "", shape))
+    candidate = state(("layers.0.vector", "", other), ("layers.1.vector", "", other))
+    result = plan(reference, candidate, "torch", "paddle")
+    assert moved(result) == {(f"blocks.{n}.query", transform): (f"layers.{n}.vector", None) for n in (0, 1)}
+    assert_round_trip(result, reference)
+
+
+@pytest.mark.parametrize(("shape", "other"), [((2, 8), (4, 4)), ((2, 8), (15,)), ((4, 6), (8, 3)), ((2, 3, 4), (4, 6))])
+def test_parameters_of_as_many_elements_are_not_the_same_if_no_axes_are_joined(shape, other):
+    assert not plan(state(("query", "", shape)), state(("query", "", other)), "torch", "paddle").moves
+
+
+def test_a_layers_weight_is_not_taken_for_a_flat_parameter():
+    assert not plan(state(("mix.weight", "Linear", (2, 8))), state(("mix", "", (16,))), "torch", "paddle").moves
+
+
 def lstm(layers, both, proj):
     entries = []
     for n in range(layers):

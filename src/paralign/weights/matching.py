@@ -94,6 +94,7 @@ def _matched(matching: _Matching, rules: Rules | None) -> _Matching:
         matching.by_likeness(_tensor, _shape_key, near=True)
     matching.by_likeness(_tensor, _leaf_key, near=True, aliases=True)
     matching.by_likeness(_tensor, _patch_key, near=True)
+    matching.by_likeness(_tensor, _elements_key, near=True)
     matching.by_name_alone()
     matching.finish()
     return matching
@@ -153,6 +154,14 @@ def _patch_key(tensors: list[Tensor]) -> Hashable:
     if tensor.part or not tensor.shape or not _may_hold_patches(tensor):
         return id(tensor)
     return tensor.shape[0], math.prod(tensor.shape[1:])
+
+
+def _elements_key(tensors: list[Tensor]) -> Hashable:
+    """The key of a tensor of the user's own that may be kept flat on the other side."""
+    tensor = tensors[0]
+    if tensor.part or tensor.kind or not bare(tensor.shape):
+        return id(tensor)
+    return tensor.record.role, math.prod(tensor.shape)
 
 
 def _may_hold_patches(tensor: Tensor) -> bool:

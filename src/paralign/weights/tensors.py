@@ -264,7 +264,7 @@ def route(reference: Tensor, candidate: Tensor) -> tuple[str | None, str | None]
         if fit_as_they_are or reference.shape != candidate.shape:
             return _reshaped(None, *as_they_are, patches=_own_kernel(reference, candidate)), None
     patches = linear_twins(reference, candidate) and bool(reference.shape) and bool(candidate.shape)
-    flat = _flat_norm(reference, candidate)
+    flat = _flat_norm(reference, candidate) or _flat_own(reference, candidate)
     there = _reshaped(reference.path, reference.shape, candidate.shape, patches=patches, flat=flat)
     if keeps(candidate.path):
         return compose(there, undone(candidate.path, tuple(candidate.record.shape))), None
@@ -307,6 +307,31 @@ def _flat_norm(reference: Tensor, candidate: Tensor) -> bool:
     Paddle keeps the weights of these flat.
     """
     return reference.kind == candidate.kind == "layernorm" and math.prod(reference.shape) == math.prod(candidate.shape)
+
+
+def _flat_own(reference: Tensor, candidate: Tensor) -> bool:
+    """Whether two whole tensors of the user's own differ in axes that one of them joins."""
+    if any(t.kind or t.part for t in (reference, candidate)):
+        return False
+    return joins_axes(reference.shape, candidate.shape) or joins_axes(candidate.shape, reference.shape)
+
+
+def joins_axes(shape: Sequence[int], joined_shape: Sequence[int]) -> bool:
+    """Whether a shape comes from another by joining neighbouring axes.
+
+    >>> joins_axes((2, 8, 3), (16, 3)), joins_axes((2, 8), (8, 2)), joins_axes((2, 8), (2, 8))
+    (True, False, False)
+    """
+    apart, wanted = list(bare(shape)), bare(joined_shape)
+    if len(apart) <= len(wanted) or not wanted:
+        return False
+    for size in wanted:
+        taken = 1
+        while apart and taken < size:
+            taken *= apart.pop(0)
+        if taken != size:
+            return False
+    return not apart
 
 
 def _reshaped(
