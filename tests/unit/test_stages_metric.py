@@ -140,6 +140,40 @@ def test_each_sides_own_evaluation_stands_beside_the_other_with_its_samples():
     assert "30 samples evaluated" in [str(c) for c in stage.coverage]
 
 
+def groups(swapped=False, dropped=0):
+    """Batches with a label for each of eight elements and one for each pair of them, the leaves in either order."""
+    found = []
+    for x, y in batches(32)[: 4 - dropped]:
+        labels = {"pair": y[::2], "element": y}
+        found.append((x, dict(reversed(labels.items())) if swapped else labels))
+    return found
+
+
+def of_groups(outputs, labels):
+    guess = outputs.argmax(1)
+    return {"element": float((guess == labels["element"]).mean()), "pair": float((guess[::2] == labels["pair"]).mean())}
+
+
+@pytest.mark.parametrize(("dropped", "verdict"), [(0, ALIGNED), (1, DIVERGED)])
+def test_labels_of_several_lengths_may_stand_in_another_order(dropped, verdict):
+    stage = judged(side(of_groups, loader=groups), side(of_groups, loader=lambda: groups(swapped=True, dropped=dropped)))
+    assert stage.verdict == verdict, stage.findings
+    told = [(p.reference.text, p.candidate.text) for p in stage.pairs if p.key == "own_samples"]
+    assert told == [("16", str(16 - 4 * dropped))]
+
+
+def test_labels_of_one_leaf_fewer_are_seen_among_several():
+    def fewer():
+        return [(x, {**labels, "pair": labels["pair"][:-1]}) for x, labels in groups(swapped=True)]
+
+    def first_pairs(outputs, labels):
+        return {"pair": float((outputs.argmax(1)[::2][: len(labels["pair"])] == labels["pair"]).mean())}
+
+    stage = judged(side(first_pairs, loader=groups), side(first_pairs, loader=fewer))
+    assert [(p.reference.text, p.candidate.text) for p in stage.pairs if p.key == "own_samples"] == [("16", "12")]
+    assert stage.verdict == DIVERGED
+
+
 def test_a_loader_that_drops_samples_is_found_by_their_number():
     stage = judged(side(), side(loader=lambda: batches()[:-1]))
     assert stage.verdict == DIVERGED

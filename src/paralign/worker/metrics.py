@@ -172,7 +172,7 @@ def own(session: Session, writer: CaptureWriter, options: Own, values: Dict[str,
                 # the metric of the whole set is what counts; one of a last batch that is too small for it says nothing
                 attempt(act, tolerate=answer.batches > 0)
                 answer.batches += 1
-                answer.samples += _first_axis(session, labels)
+                _count(session, labels, answer)
                 answer.seen = _with_rows(session, answer.seen, (inputs, labels))
                 size += sum(_bytes(leaf) for part in (outputs, labels) for _, leaf in leaves(part, session.adapter.is_tensor))
                 kept.append((outputs, labels) if size <= KEPT else (None, None))
@@ -208,13 +208,20 @@ def _tensors(session: Session, value: Any) -> Any:
     return rebuild(structure(value, known), lambda path: convert(found[path]))
 
 
-def _first_axis(session: Session, labels: Any) -> int:
-    """How many samples a batch of labels has: the first axis of its first leaf that has one."""
-    for _, leaf in leaves(labels, session.adapter.is_tensor):
+def _count(session: Session, labels: Any, answer: OwnEvaluated) -> None:
+    """Add how many samples a batch of labels has.
+
+    That is the first axis of its first leaf that has one; where the leaves differ in it, each is counted.
+    """
+    first = None
+    for path, leaf in leaves(labels, session.adapter.is_tensor):
         shape: Any = getattr(leaf, "shape", ())
         if len(shape) > 0:
-            return int(shape[0])
-    return len(labels) if isinstance(labels, (list, tuple)) else 1
+            answer.counts[path] = answer.counts.get(path, 0) + int(shape[0])
+            first = int(shape[0]) if first is None else first
+    if first is None:
+        first = len(labels) if isinstance(labels, (list, tuple)) else 1
+    answer.samples += first
 
 
 #: samples of which an evaluation tells which they were

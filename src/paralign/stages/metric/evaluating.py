@@ -48,11 +48,11 @@ def compare(context: Context, result: StageResult) -> None:
     finally:
         context.artifacts.pop("own-evaluation", None)
     answers, before = [Own.answer(c) for c in captures], list(result.pairs)
-    result.coverage.append(Coverage("samples evaluated", answers[1].samples, None))
+    counts = _counted(answers[0], answers[1])
+    result.coverage.append(Coverage("samples evaluated", counts[1], None))
     if not all(answer.whole for answer in answers):
         result.notes.append("not all batches could be evaluated by both sides within a minute: their own evaluations were not judged")
         return
-    counts = [answer.samples for answer in answers]
     told = f"{counts[0]:,} samples in the reference, {counts[1]:,} in the candidate"
     _judge_counts(result, counts, told)
     name = "own_all" if all(a.joined for a in answers) else "own_0"
@@ -72,6 +72,20 @@ def compare(context: Context, result: StageResult) -> None:
     if apart and not wrong_of(before):
         cause = "the metrics agree on the reference's outputs, the evaluations do not: what differs lies in the model or in the data"
         result.findings.append(Finding(EVALUATION, cause, "look at the stages forward and data", proven=False))
+
+
+def _counted(reference: OwnEvaluated, candidate: OwnEvaluated) -> list[int]:
+    """How many samples each side's evaluation counted.
+
+    Labels whose leaves have first axes of several lengths (one label a graph, one a node) count their first one, whichever side has
+    it first; of leaves that both sides have, the first that is not equally long decides.
+    """
+    shared = [leaf for leaf in reference.counts if leaf in candidate.counts]
+    if not shared:
+        return [reference.samples, candidate.samples]
+    differing = [leaf for leaf in shared if reference.counts[leaf] != candidate.counts[leaf]]
+    leaf = (differing or shared)[0]
+    return [reference.counts[leaf], candidate.counts[leaf]]
 
 
 def _judge_counts(result: StageResult, counts: list[int], told: str) -> None:

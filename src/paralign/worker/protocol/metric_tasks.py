@@ -64,10 +64,11 @@ class OwnEvaluated:
     """Samples and batches of a side's own evaluation.
 
     Whether these were all, and whether a figure of all was taken; how many batches the loader has. ``seen``: a digest of each sample;
-    None where they cannot be told.
+    None where they cannot be told. ``counts``: leaf of the labels -> the lengths of its first axes together.
     """
 
     samples: int = 0
+    counts: Dict[str, int] = field(default_factory=dict)
     batches: int = 0
     whole: bool = True
     joined: bool = False
