@@ -743,3 +743,77 @@ def test_a_loader_that_gives_a_list_of_inputs_beside_the_labels():
     second.functions["build_dataloader"] = lambda split: [((paddle.to_tensor(X), paddle.to_tensor(ones)), paddle.to_tensor(Y))]  # noqa: ARG005
     result = check(first, second, inputs=[X, ones], labels=Y, stages=["backward"])["backward"]
     assert result.verdict == ALIGNED, told(result)
+
+
+def mixed(blend, as_tensor):
+    """A step that blends each sample with another by a share that numpy draws."""
+
+    def step(model, optimizer, batch):
+        model.train()
+        inputs, labels = batch
+        share = np.random.beta(0.4, 0.4)  # noqa: NPY002 - programs draw so, from the stream that both sides seed
+        order = as_tensor(np.random.permutation(len(inputs)))  # noqa: NPY002 - as above
+        loss = mse(model(blend(inputs, order, share)), blend(labels, order, share))
+        loss.backward()
+        optimizer.step()
+        (optimizer.zero_grad if hasattr(optimizer, "zero_grad") else optimizer.clear_grad)()
+        return {"loss": float(loss)}
+
+    return step
+
+
+def lerped(turned):
+    """A blend by an operator that refuses a share of another type: a pass in float64 fails there."""
+
+    def blend(values, order, share):
+        ends = values, values.index_select(order, axis=0)
+        return paddle.lerp(*(ends if turned else ends[::-1]), paddle.to_tensor(share, dtype="float32"))
+
+    return blend
+
+
+@pytest.mark.parametrize(("turned", "verdict"), [(False, ALIGNED), (True, DIVERGED)])
+def test_steps_that_draw_are_compared_where_the_candidate_does_not_run_in_float64(turned, verdict):
+    theirs = mixed(lambda values, order, share: share * values + (1 - share) * values[order], torch.from_numpy)
+    ours = mixed(lerped(turned), paddle.to_tensor)
+    result = checked(theirs, ours, models=(Dropping, DroppingPort))
+    assert result.verdict == verdict, told(result)
+    assert any("the candidate does not run in float64" in note for note in result.notes)
+
+
+def test_a_reference_that_draws_and_does_not_run_in_float64_is_said_to():
+    share = torch.tensor(0.5)
+
+    def single(model, optimizer, batch):
+        plain(model, optimizer, (torch.lerp(batch[0], torch.zeros_like(batch[0]), share.expand_as(batch[0])), batch[1]))
+
+    result = checked(single, ported, models=(Dropping, DroppingPort))
+    assert result.verdict == UNDERPOWERED, told(result)
+    assert any("the reference does not run in float64" in w for w in result.warnings), told(result)
+    assert not any("other random operations" in w for w in result.warnings)
+
+
+#: a rate whose six digits are a tie: as a share of another rate, and back, it rounds otherwise
+SLOW, FAST = 0.001562805, 0.05
+
+
+def in_two_groups(model):
+    """Two groups, each with its own rate."""
+    return torch.optim.SGD([{"params": model[0].parameters(), "lr": FAST}, {"params": model[4].parameters(), "lr": SLOW}], lr=FAST)
+
+
+def in_two_groups_of_another_order(slow):
+    """The same the other way round, one of the rates a factor of the other."""
+
+    def build(model):
+        groups = [{"params": model[4].parameters(), "learning_rate": slow / FAST}, {"params": model[0].parameters()}]
+        return paddle.optimizer.SGD(FAST, parameters=groups)
+
+    return build
+
+
+@pytest.mark.parametrize(("slow", "verdict"), [(SLOW, ALIGNED), (SLOW * 1.001, DIVERGED)])
+def test_rates_of_groups_in_another_order_may_round_otherwise(slow, verdict):
+    optimizers = in_two_groups, in_two_groups_of_another_order(slow)
+    result = checked(plain, ported, optimizers=optimizers, loss=mse)
+    assert result.verdict == verdict, told(result)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from paralign.errors import WorkerFailed
 from paralign.locate.suspects import random_operations
 from paralign.stages.backward.drawn_steps import DRAWN
+from paralign.stages.common.judging import Method
 from paralign.worker.protocol import OwnSteps, RandomOperation, Redraw
 from paralign.worker.session import DOUBLE, NATIVE
 
@@ -17,12 +18,32 @@ if TYPE_CHECKING:
 
     Captures = list[tuple[Capture, Capture]]
 
-#: what the steps are judged by
-METHOD = DRAWN
+#: of a candidate that does not run in float64: the noise is that of the reference's native steps with equal draws
+AGAINST_DRAWN = Method("native against float64, draws replayed", DOUBLE, NATIVE, (), 10.0)
 
 
-def record(context: Context, orders: tuple[OwnSteps, OwnSteps], values: dict[str, Capture]) -> Captures | str:
-    """The steps of both sides in float64, the candidate's with the reference's draws.
+@dataclass
+class Drawn:
+    """Steps of both sides with equal draws.
+
+    Args:
+        captures: of the reference and of the candidate, once for each way in which the draws may be meant (uniform numbers can count
+            from above).
+        method: what they are judged by.
+        native: the reference's steps in its own precision, where the candidate's are.
+        note: why the candidate's are not in float64.
+    """
+
+    captures: Captures
+    method: Method
+    native: Capture | None = None
+    note: str = ""
+
+
+def record(context: Context, orders: tuple[OwnSteps, OwnSteps], values: dict[str, Capture]) -> Drawn | str:
+    """The steps of both sides, the candidate's with the reference's draws.
+
+    In float64; a candidate that does not run in it is run as it is, with what the reference drew in float64.
 
     Args:
         context: the check.
@@ -30,27 +51,54 @@ def record(context: Context, orders: tuple[OwnSteps, OwnSteps], values: dict[str
         values: inputs and labels.
 
     Returns:
-        Both captures, once for each way in which the draws may be meant (uniform numbers can count from above); or why there are none.
+        What was recorded, or why the steps cannot be compared.
     """
     if not all(context.about[side].observes for side in ("reference", "candidate")):
         return "what is random cannot be watched on both sides"
-    ours, theirs = orders
     try:
-        reference = context.reference.record("own steps drawn", replace(ours, redraw=Redraw(keep=True)), values)
-        listed = context.candidate.record("own steps listed", replace(theirs, redraw=Redraw()), values)
-        random = [OwnSteps.answer(capture).random for capture in (reference, listed)]
-        if not all(random) or any(len(step) != len(random[0][0]) for step in random[0]):
-            return "later steps have other random operations than the first"
-        pairs = random_operations.aligned(*(_numbered(steps[0]) for steps in random))
-        whole = [(one, other) for one, other in pairs if one is not None and other is not None]
-        if len(whole) < len(pairs):
-            return f"{len(random[0][0])} random operations in the reference's first step, {len(random[1][0])} in the candidate's"
-        given = {**values, "draws": reference}
-        asked = [replace(theirs, redraw=each) for each in _ways(whole)]
-        found = [context.candidate.record(f"own steps redrawn {n}", order, given) for n, order in enumerate(asked)]
+        return _recorded(context, orders, values)
     except WorkerFailed as failure:
         return f"with the reference's draws the {failure.side} failed with {failure.type}: {failure.message}"
-    return _usable(reference, found)
+
+
+def _recorded(context: Context, orders: tuple[OwnSteps, OwnSteps], values: dict[str, Capture]) -> Drawn | str:
+    """As :func:`record`, of sides that can be watched."""
+    ours, theirs = orders
+    reference = context.reference.record("own steps drawn", replace(ours, redraw=Redraw(keep=True)), values)
+    failed = _failure("reference", reference)
+    if failed:
+        return failed
+    listed, run = context.candidate.record("own steps listed", replace(theirs, redraw=Redraw()), values), DOUBLE
+    failed = _failure("candidate", listed)
+    if failed:
+        run = NATIVE
+        listed = context.candidate.record("own steps listed", replace(theirs, runs=[run], redraw=Redraw()), values)
+    pairs = _in_pairs(reference, listed)
+    if isinstance(pairs, str):
+        return pairs
+    given = {**values, "draws": reference}
+    asked = [replace(theirs, runs=[run], redraw=replace(each, drawn_in=DOUBLE)) for each in _ways(pairs)]
+    usable = _usable(reference, [context.candidate.record(f"own steps redrawn {n}", order, given) for n, order in enumerate(asked)])
+    if isinstance(usable, str):
+        return usable
+    if run == DOUBLE:
+        return Drawn(usable, DRAWN)
+    own = native(context, ours, values, reference)
+    if own is None:
+        return f"{failed}, and the reference's steps as they are could not be given the draws that it had in float64"
+    return Drawn(usable, AGAINST_DRAWN, own, failed)
+
+
+def _in_pairs(reference: Capture, candidate: Capture) -> list[tuple[RandomOperation, RandomOperation]] | str:
+    """The random operations of a step, each beside its counterpart; or why some have none."""
+    ours, theirs = (OwnSteps.answer(capture).random for capture in (reference, candidate))
+    if not ours or not theirs or any(len(step) != len(ours[0]) for step in ours):
+        return "later steps have other random operations than the first"
+    pairs = random_operations.aligned(_numbered(ours[0]), _numbered(theirs[0]))
+    whole = [(one, other) for one, other in pairs if one is not None and other is not None]
+    if len(whole) < len(pairs):
+        return f"{len(ours[0])} random operations in the reference's first step, {len(theirs[0])} in the candidate's"
+    return whole
 
 
 def native(context: Context, order: OwnSteps, values: dict[str, Capture], reference: Capture) -> Capture | None:
@@ -71,6 +119,12 @@ def native(context: Context, order: OwnSteps, values: dict[str, Capture], refere
 def _all_replaced(capture: Capture) -> bool:
     """Whether every draw of the steps was given a value."""
     return all(said.given is not None for step in OwnSteps.answer(capture).random for said in step)
+
+
+def _failure(side: str, capture: Capture) -> str:
+    """What kept a side's steps from running in float64, in words; '' for nothing."""
+    failed = OwnSteps.answer(capture).failed
+    return f"the {side} does not run in float64: {next(iter(failed.values()))}" if failed else ""
 
 
 def _ways(pairs: list[tuple[RandomOperation, RandomOperation]]) -> list[Redraw]:
@@ -94,7 +148,7 @@ def _numbered(step: list[RandomOperation]) -> list[RandomOperation]:
 def _usable(reference: Capture, found: list[Capture]) -> Captures | str:
     """The captures in which every draw was replaced; or why there are none."""
     for side, capture in [("reference", reference), *(("candidate", c) for c in found)]:
-        failed = OwnSteps.answer(capture).failed
+        failed = _failure(side, capture)
         if failed:
-            return f"the {side} fails: {next(iter(failed.values()))}"
+            return failed
     return [(reference, c) for c in found if _all_replaced(c)] or "not every draw has a counterpart"

@@ -128,8 +128,7 @@ def _judge(context: Context, part: StageResult, steps: Steps, method: Method) ->
     """
     random = [side for side, c in (("reference", steps.reference), ("candidate", steps.candidate)) if is_random(c)]
     if random:
-        drawn = _judge_drawn(context, part, steps, " and the ".join(random))
-        return None if drawn is None else (drawn, own_step_draws.METHOD)
+        return _judge_drawn(context, part, steps, " and the ".join(random))
     _judge_steps(context, part, steps, method)
     if part.verdict == DIVERGED:
         explain(part, steps, method)
@@ -139,7 +138,7 @@ def _judge(context: Context, part: StageResult, steps: Steps, method: Method) ->
     return steps, method
 
 
-def _judge_drawn(context: Context, part: StageResult, steps: Steps, random: str) -> Steps | None:
+def _judge_drawn(context: Context, part: StageResult, steps: Steps, random: str) -> tuple[Steps, Method] | None:
     """Judge random steps with the reference's draws on both sides.
 
     Every draw needs a counterpart.
@@ -153,24 +152,25 @@ def _judge_drawn(context: Context, part: StageResult, steps: Steps, random: str)
         )
         return None
     tried = []
-    for reference, candidate in found:
+    for reference, candidate in found.captures:
         attempt = StageResult("backward")
-        drawn = replace(steps, reference=reference, candidate=candidate, alone=set())
-        _judge_steps(context, attempt, drawn, own_step_draws.METHOD)
+        drawn = replace(steps, reference=reference, candidate=candidate, alone=set(), native=found.native)
+        _judge_steps(context, attempt, drawn, found.method)
         tried.append((attempt, drawn))
         if attempt.verdict != DIVERGED:
             break
     attempt, drawn = tried[-1] if tried[-1][0].verdict != DIVERGED else tried[0]
-    if attempt.verdict == DIVERGED:
+    if attempt.verdict == DIVERGED and found.native is None:
         drawn = replace(drawn, native=own_step_draws.native(context, orders_of(context)[0], steps.given, drawn.reference), alone=set())
         attempt = StageResult("backward")
-        _judge_steps(context, attempt, drawn, own_step_draws.METHOD)
+        _judge_steps(context, attempt, drawn, found.method)
     part.pairs, part.coverage, part.verdict = attempt.pairs, attempt.coverage, attempt.verdict
     part.notes += [*attempt.notes, f"train_step of the {random} draws random numbers: the candidate's drew what the reference's drew"]
+    part.notes += [found.note] if found.note and found.note not in part.notes else []
     if part.verdict == DIVERGED:
-        explain(part, drawn, own_step_draws.METHOD)
+        explain(part, drawn, found.method)
         trace(part, drawn)
-    return drawn
+    return drawn, found.method
 
 
 def _judge_steps(context: Context, part: StageResult, steps: Steps, method: Method) -> None:

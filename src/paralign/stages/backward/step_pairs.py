@@ -39,6 +39,9 @@ CANCELLED = 1e-12
 #: float32, which the weights then carry
 LATER = 4.0
 
+#: rates are one rate up to this relative difference: products of factors in another order round otherwise, in float32 too
+EQUAL_RATES = 1e-6
+
 #: a change's own noise counts where it exceeds what storing the parameters in their type explains, by this factor
 STORAGE = 3.0
 
@@ -96,7 +99,8 @@ class Steps:
         ]
         alone = [p for p in pairs if p.reference is None or p.candidate is None]
         silent = not all(rates)
-        if silent or rates[0] == rates[1] or (alone and rates[0] & rates[1]):
+        common = [_shared(rates[0], rates[1]), _shared(rates[1], rates[0])]
+        if silent or common == rates or (alone and common[0]):
             why = "an optimizer that tells no rate" if silent else "rates in other parameter groups"
             for pair in pairs:
                 if pair.verdict == DIVERGED:
@@ -321,6 +325,11 @@ def _excuse(pair: Pair, total: float) -> None:
         pair.leave_out(Unjudged.ROUNDING, running.UNJUDGED)
 
 
-def _rates_in(capture: Capture, records: list[Record | None]) -> set[float]:
-    """The learning rates that records hold, to six digits."""
-    return {float(f"{float(capture.array(r)):.6g}") for r in records if r is not None}
+def _rates_in(capture: Capture, records: list[Record | None]) -> list[float]:
+    """The learning rates that records hold."""
+    return [float(capture.array(r)) for r in records if r is not None]
+
+
+def _shared(rates: list[float], others: list[float]) -> list[float]:
+    """The rates that are among the others as well, but for rounding."""
+    return [rate for rate in rates if any(math.isclose(rate, other, rel_tol=EQUAL_RATES) for other in others)]
