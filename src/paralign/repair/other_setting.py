@@ -41,10 +41,16 @@ ADDED, ADDED_BESIDE = 1.2, 2.4
 
 #: what a value loses that is not the reference's own but follows from it; that stands in its sources, not its settings; for each power of
 #: ten between both, from the second on
-FOLLOWS, WRITTEN, DECADE = 0.6, 0.4, 0.3
+FOLLOWS, WRITTEN, DECADE = 0.6, 0.6, 0.3
+
+#: what a number loses that takes the place of one of another sign, and a text that is quite unlike
+OTHER_SIGN, UNLIKE = 0.9, 0.8
+
+#: what a number loses that the reference has as often, if it is none up to so many as every program has
+KNOWN, SMALL = 0.4, 10
 
 #: what odd numbers of the reference lose in the place of one that it has as often
-NO_SURPLUS = 0.8
+NO_SURPLUS = 0.4
 
 #: how like two names are from which on they may mean one setting; from which on they do
 ALIKE, SAME = 0.5, 0.9
@@ -112,7 +118,7 @@ def proposals(
             if entry.value is ...:
                 continue
             due, right = _named(entry, theirs, len(settings[0]))
-            due += [_Due(each, PLACED - _decades(entry.value, each)) for each in placed.get(entry, ())]
+            due += [_Due(each, PLACED - _away(entry.value, each)) for each in placed.get(entry, ())]
             due += [
                 _Due(other, each.weight - FOLLOWS - 0.1 * place, told=False)
                 for each in due
@@ -120,10 +126,16 @@ def proposals(
             ]
             due += _odd(entry, lacking, surplus) + _mistaken(entry) + _added(entry, lacked)
             less = RIGHT if right or _list_of(entry, file) in lists else RIGHTLY_PLACED * (entry in agreed)
+            less += KNOWN * (_tells(entry.value) and not surplus[float(entry.value)])
             gain = uses.gain(entry, file) - less
             found += _written(file, entry, due, gain)
         found += _exchanged(file, uses, agreed)
     return sorted(found, key=lambda each: -each.weight)[:MOST]
+
+
+def _tells(value: Any) -> bool:
+    """Whether a number is one that two programs hardly have by chance."""
+    return is_number(value) and not (abs(value) <= SMALL and value == int(value))
 
 
 def _list_of(entry: Entry, file: Settings) -> str:
@@ -162,17 +174,21 @@ def _named(entry: Entry, theirs: list[Named], files: int) -> tuple[list[_Due], b
     for ratio, each in alike:
         if any(_same(known.value, each.value) for known in found):
             continue
-        less = 0.3 * len(found) + WRITTEN * (each.home >= files) + _decades(entry.value, each.value)
+        less = 0.3 * len(found) + WRITTEN * (each.home >= files) + _away(entry.value, each.value)
         found.append(_Due(each.value, NAMED * min(1.0, ratio) + 0.2 * (ratio > 1.0) - less))
         if len(found) == VALUES:
             break
     return found, False
 
 
-def _decades(have: Any, value: Any) -> float:
-    """What a number loses that is far from the one that it takes the place of."""
-    if not is_number(have) or not is_number(value) or not have or not value or (have < 0) != (value < 0):
+def _away(have: Any, value: Any) -> float:
+    """What a value loses that is far from the one that it takes the place of."""
+    if isinstance(have, str) and isinstance(value, str):
+        return UNLIKE * (1 - SequenceMatcher(None, have.lower(), value.lower(), autojunk=False).ratio())
+    if not is_number(have) or not is_number(value) or not have:
         return 0.0
+    if not value or (have < 0) != (value < 0):
+        return OTHER_SIGN
     return DECADE * min(4.0, max(0.0, abs(math.log10(abs(have)) - math.log10(abs(value))) - 1.0))
 
 
@@ -203,6 +219,8 @@ def _same(one: Any, other: Any) -> bool:
         return isinstance(one, list) and isinstance(other, list) and len(one) == len(other) and all(map(_same, one, other))
     if isinstance(one, bool) != isinstance(other, bool):
         return False
+    if isinstance(one, str) and isinstance(other, str):
+        return one.lower().replace("_", "") == other.lower().replace("_", "")  # a class and its name in a table
     return bool(one == other)
 
 
@@ -248,7 +266,7 @@ def _odd(entry: Entry, lacking: Counter[float], surplus: Counter[float]) -> list
     less = 0.0 if surplus[float(have)] else NO_SURPLUS
     near = [each for each in lacking if each != have and (isinstance(have, float) or each == int(each))]
     near.sort(key=lambda each: (each in _COMMON, far(float(have), each)))
-    due = [_Due(each, ODD - less - 0.15 * place - 0.5 * (each in _COMMON) - _decades(have, each)) for place, each in enumerate(near[:FEW])]
+    due = [_Due(each, ODD - less - 0.15 * place - 0.5 * (each in _COMMON) - _away(have, each)) for place, each in enumerate(near[:FEW])]
     derived = [other for each in near if each not in _COMMON for other in _derived(have, each)]
     derived.sort(key=lambda other: far(float(have), float(other)))
     return due + [_Due(other, DERIVED - less - 0.1 * place, told=False) for place, other in enumerate(derived[:FEW])]
