@@ -55,8 +55,8 @@ NO_SURPLUS = 0.4
 #: how like two names are from which on they may mean one setting; from which on they do
 ALIKE, SAME = 0.5, 0.9
 
-#: what a value loses that the reference has under the same name, or in the same place
-RIGHT, RIGHTLY_PLACED = 1.5, 0.3
+#: what a value loses that the reference has in the same place
+RIGHTLY_PLACED = 0.3
 
 #: what a value earns that stands on a named line; whose key stands near one; in what the stage runs; and loses that only others use
 NAMED_LINE, NEAR, RUN, UNUSED = 1.2, 0.9, 0.3, -0.8
@@ -104,33 +104,59 @@ def proposals(
     """
     if not any(file.entries for file in settings[1]):
         return []
-    theirs = of_settings(settings[0]) + of_sources(sources[0], len(settings[0]))
-    own = of_settings(settings[1]) + of_sources(sources[1], len(settings[1]))
-    lacking = _surplus(theirs, own)
-    surplus = _surplus(own, theirs)
-    uses = _Uses(stage, doubtful, sources[1], points)
-    lacked = _lacked_texts(sources, settings[1])
-    lists = {str(each.value) for each in theirs if isinstance(each.value, list) and len(each.value) > 1}
     found: list[Proposal] = []
+    known = _known(settings, sources)
+    uses = _Uses(stage, doubtful, sources[1], points)
     for file in settings[1]:
-        placed, agreed = _places(file, theirs)
+        placed, agreed = _places(file, known.theirs)
+        right: set[Entry] = set()
         for entry in file.entries:
-            if entry.value is ...:
+            due, same = _named(entry, known)
+            if same or entry.value is ... or _list_of(entry, file) in known.lists:
+                right.add(entry)  # an edit of it could only make good a fault elsewhere
                 continue
-            due, right = _named(entry, theirs, len(settings[0]))
             due += [_Due(each, PLACED - _away(entry.value, each)) for each in placed.get(entry, ())]
-            due += [
-                _Due(other, each.weight - FOLLOWS - 0.1 * place, told=False)
-                for each in due
-                for place, other in enumerate(_derived(entry.value, each.value))
-            ]
-            due += _odd(entry, lacking, surplus) + _mistaken(entry) + _added(entry, lacked)
-            less = RIGHT if right or _list_of(entry, file) in lists else RIGHTLY_PLACED * (entry in agreed)
-            less += KNOWN * (_tells(entry.value) and not surplus[float(entry.value)])
-            gain = uses.gain(entry, file) - less
-            found += _written(file, entry, due, gain)
-        found += _exchanged(file, uses, agreed)
+            less = RIGHTLY_PLACED * (entry in agreed) + KNOWN * (_tells(entry.value) and not known.surplus[float(entry.value)])
+            found += _written(file, entry, _further(entry, due, known), uses.gain(entry, file) - less)
+        found += _exchanged(file, uses, agreed | right)
     return sorted(found, key=lambda each: -each.weight)[:MOST]
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What both sides have.
+
+    Args:
+        theirs: values of the reference with their names; those of its settings files come first.
+        files: how many settings files it has.
+        lists: its lists of several entries, as text.
+        lacking: numbers that it has more often than the candidate.
+        surplus: numbers that the candidate has more often.
+        texts: words that only the reference has, each with those beside it.
+    """
+
+    theirs: list[Named]
+    files: int
+    lists: set[str]
+    lacking: Counter[float]
+    surplus: Counter[float]
+    texts: dict[str, set[str]]
+
+
+def _known(settings: tuple[list[Settings], list[Settings]], sources: tuple[list[Source], list[Source]]) -> _Known:
+    theirs, own = (of_settings(files) + of_sources(texts, len(files)) for files, texts in zip(settings, sources, strict=True))
+    lists = {str(each.value) for each in theirs if isinstance(each.value, list) and len(each.value) > 1}
+    return _Known(theirs, len(settings[0]), lists, _surplus(theirs, own), _surplus(own, theirs), _lacked_texts(sources, settings[1]))
+
+
+def _further(entry: Entry, due: list[_Due], known: _Known) -> list[_Due]:
+    """Values that may be right, those that follow from them, and all that no name or place tells."""
+    follow = [
+        _Due(other, each.weight - FOLLOWS - 0.1 * place, told=False)
+        for each in due
+        for place, other in enumerate(_derived(entry.value, each.value))
+    ]
+    return due + follow + _odd(entry, known.lacking, known.surplus) + _mistaken(entry) + _added(entry, known.texts)
 
 
 def _tells(value: Any) -> bool:
@@ -157,12 +183,12 @@ def _written(file: Settings, entry: Entry, due: list[_Due], gain: float) -> Iter
         yield Proposal(ID, file.edit(entry.start, entry.end, text), words[0], words[1], each.weight + gain - CROWD * place)
 
 
-def _named(entry: Entry, theirs: list[Named], files: int) -> tuple[list[_Due], bool]:
+def _named(entry: Entry, known: _Known) -> tuple[list[_Due], bool]:
     """Values of the reference under names like this one, and whether one is the same.
 
-    ``files``: so many of its files are settings, the others are sources. The truth value: it has this value under the likest name.
+    That is only asked of the likest name.
     """
-    alike = [(ratio, each) for each in theirs if _fits(entry, each.value) and (ratio := likeness(entry.keys, each.keys)) >= ALIKE]
+    alike = [(ratio, each) for each in known.theirs if _fits(entry, each.value) and (ratio := likeness(entry.keys, each.keys)) >= ALIKE]
     if not alike:
         return [], False
     alike.sort(key=lambda pair: (-pair[0], pair[1].home))
@@ -172,9 +198,9 @@ def _named(entry: Entry, theirs: list[Named], files: int) -> tuple[list[_Due], b
         return [_Due(round(1 - entry.value, 12), NAMED - FOLLOWS, told=False)] if turned else [], best >= SAME and not turned
     found: list[_Due] = []
     for ratio, each in alike:
-        if any(_same(known.value, each.value) for known in found):
+        if any(_same(other.value, each.value) for other in found):
             continue
-        less = 0.3 * len(found) + WRITTEN * (each.home >= files) + _away(entry.value, each.value)
+        less = 0.3 * len(found) + WRITTEN * (each.home >= known.files) + _away(entry.value, each.value)
         found.append(_Due(each.value, NAMED * min(1.0, ratio) + 0.2 * (ratio > 1.0) - less))
         if len(found) == VALUES:
             break
@@ -364,11 +390,11 @@ def _moved(value: Any, by: int) -> Any:
     return [_moved(each, by) for each in value] if isinstance(value, list) else value + by
 
 
-def _exchanged(file: Settings, uses: _Uses, agreed: set[Entry]) -> Iterator[Proposal]:
+def _exchanged(file: Settings, uses: _Uses, right: set[Entry]) -> Iterator[Proposal]:
     """Two neighbours of a table, of one kind, with each other's values."""
     for one, other in zip(file.scalars, file.scalars[1:], strict=False):
         together = one.keys[:-1] == other.keys[:-1] and isinstance(one.keys[-1], str) and isinstance(other.keys[-1], str)
-        if not together or one in agreed or other in agreed or not is_number(one.value) or not is_number(other.value):
+        if not together or one in right or other in right or not is_number(one.value) or not is_number(other.value):
             continue
         texts = file.text[one.start : one.end], file.text[other.start : other.end]
         if _same(one.value, other.value) or other.start < one.end:
