@@ -43,8 +43,8 @@ ADDED, ADDED_BESIDE = 1.2, 2.4
 #: ten between both, from the second on
 FOLLOWS, WRITTEN, DECADE = 0.6, 0.6, 0.3
 
-#: what a number loses that takes the place of one of another sign, and a text that is quite unlike
-OTHER_SIGN, UNLIKE = 0.9, 0.8
+#: what a number loses in the place of one of another sign, a broken one in that of a whole one, and a text that is quite unlike
+OTHER_SIGN, NO_COUNT, UNLIKE = 0.9, 0.6, 0.8
 
 #: what a number loses that the reference has as often, if it is none up to so many as every program has
 KNOWN, SMALL = 0.4, 10
@@ -215,6 +215,8 @@ def _away(have: Any, value: Any) -> float:
         return 0.0
     if not value or (have < 0) != (value < 0):
         return OTHER_SIGN
+    if isinstance(have, int) and value != int(value):
+        return NO_COUNT
     return DECADE * min(4.0, max(0.0, abs(math.log10(abs(have)) - math.log10(abs(value))) - 1.0))
 
 
