@@ -150,7 +150,7 @@ def _known(settings: tuple[list[Settings], list[Settings]], sources: tuple[list[
 
 
 def _further(entry: Entry, due: list[_Due], known: _Known) -> list[_Due]:
-    """Values that may be right, those that follow from them, and all that no name or place tells."""
+    """Values that may be right, what follows from them, and what no name tells."""
     follow = [
         _Due(other, each.weight - FOLLOWS - 0.1 * place, told=False)
         for each in due
