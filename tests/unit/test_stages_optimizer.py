@@ -208,6 +208,32 @@ def test_an_optimizer_without_groups_is_no_difference_of_settings():
     assert any("the candidate's optimizer does not tell all settings of its parameters" in note for note in result.notes), result.notes
 
 
+class Lion(torch.optim.Optimizer):
+    """A rule of the user's own that has the name of a known one; the decay is a setting of its groups, or the optimizer's own."""
+
+    def __init__(self, params, decay, *, told):
+        super().__init__(params, {"lr": 0.1, "betas": (0.9, 0.99), **({"weight_decay": decay} if told else {})})
+        self.decay = decay
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                mean = self.state[p].setdefault("mean", torch.zeros_like(p))
+                p.mul_(1 - 0.1 * self.decay).sub_(0.1 * (0.9 * mean + 0.1 * p.grad).sign())
+                mean.lerp_(p.grad, 0.01)
+
+
+@pytest.mark.parametrize(("decay", "verdict"), [(0.01, ALIGNED), (0.0101, DIVERGED)])
+def test_a_rule_of_the_users_own_may_keep_its_settings_elsewhere(decay, verdict):
+    theirs, ours = (lambda m: Lion(m.parameters(), 0.01, told=True)), (lambda m: Lion(m.parameters(), decay, told=False))
+    result = checked(live(None, theirs), live(None, ours))
+    assert result.verdict == verdict, result.warnings
+    assert not any("do not show it" in w for w in result.warnings), result.warnings
+    told = [note for note in result.notes if "which may keep settings elsewhere" in note]
+    assert bool(told) == (verdict == ALIGNED), result.notes
+
+
 class Clipped(torch.optim.SGD):
     """Scales its gradients down before it steps."""
 

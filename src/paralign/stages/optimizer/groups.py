@@ -25,6 +25,9 @@ _WITHOUT_EPSILON = ("sgd", "lion")
 
 _NAMES = {"lr": "rate", "learning_rate": "rate", "weight_decay": "weight decay", "momentum": "momentum", "betas": "betas", "eps": "epsilon"}
 
+#: the class that both frameworks' optimizers derive from
+BASE = "Optimizer"
+
 #: columns that only inform: the frameworks write one rule in different places
 _INFORM = ("rule",)
 
@@ -82,9 +85,19 @@ def tell(result: StageResult, experiment: Experiment) -> list[Listing]:
         line = f"settings differ first at {wrong[0].name}: {column}: {told} ({len(wrong)} of {len(rows)} parameters differ)"
         if result.verdict == DIVERGED:
             result.notes.append(line)
+        elif any(_has_own_rule(about) for about in experiment.abouts):
+            result.notes.append(
+                f"the settings that the optimizers tell are not the same (first at {wrong[0].name}: {column}), but a rule of the user's "
+                "own may keep settings elsewhere: the updates that were made agree"
+            )
         else:
             result.warnings.append(f"{line}; the updates that were made do not show it")
     return [_table(rows)]
+
+
+def _has_own_rule(about: Mapping[str, Any]) -> bool:
+    """Whether an optimizer derives from no rule of a framework, so that nothing says what its settings do."""
+    return bool(about["own"]) and about["kind"] in ("", BASE)
 
 
 def _table(rows: list[Row]) -> Listing:
