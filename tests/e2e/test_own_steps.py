@@ -817,3 +817,54 @@ def test_rates_of_groups_in_another_order_may_round_otherwise(slow, verdict):
     optimizers = in_two_groups, in_two_groups_of_another_order(slow)
     result = checked(plain, ported, optimizers=optimizers, loss=mse)
     assert result.verdict == verdict, told(result)
+
+
+class Noisy(torch.nn.Module):
+    """Adds noise in training, from a generator that it keeps."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last, self.numbers = torch.nn.Linear(6, 5), torch.nn.Linear(5, 3), np.random.RandomState(7)
+
+    def forward(self, x):
+        if self.training:
+            x = x + torch.from_numpy(self.numbers.standard_normal(tuple(x.shape)) * 0.1).to(x.dtype)
+        return self.last(torch.tanh(self.first(x)))
+
+
+class NoisyPort(paddle.nn.Layer):
+    def __init__(self, seed, size):
+        super().__init__()
+        self.last, self.first, self.size = paddle.nn.Linear(5, 3), paddle.nn.Linear(6, 5), size
+        self.rng = np.random.RandomState(seed)
+
+    def forward(self, x):
+        if self.training:
+            x = x + paddle.to_tensor(self.rng.normal(0.0, self.size, x.shape), dtype=x.dtype)
+        return self.last(paddle.tanh(self.first(x)))
+
+
+def compared(seed, size, **more):
+    functions = [
+        {"build_model": model, "build_optimizer": optimizer, "loss": mse}
+        for model, optimizer in ((Noisy, adam), (lambda: NoisyPort(seed, size), momentum))
+    ]
+    for own, step in zip(functions, more.get("steps", ()), strict=False):
+        own["train_step"] = step
+    both = Side(framework="torch", functions=functions[0]), Side(framework="paddle", functions=functions[1])
+    return check(*both, inputs=X, labels=Y, stages=["backward"])["backward"]
+
+
+def test_generators_that_a_model_keeps_begin_anew_in_every_run():
+    result = compared(7, 0.1)
+    assert result.verdict == ALIGNED, told(result)
+    assert not result.warnings
+    assert any("began anew in every run" in note for note in result.notes), result.notes
+
+
+@pytest.mark.parametrize(("seed", "size"), [(8, 0.1), (7, 0.11)])
+def test_other_numbers_of_generators_that_a_model_keeps_are_told(seed, size):
+    alone = compared(seed, size)
+    assert any("make other steps in the candidate" in warning for warning in alone.warnings), alone.warnings
+    assert not any("began anew in every run" in note for note in alone.notes), alone.notes
+    assert compared(seed, size, steps=(plain, ported)).verdict == DIVERGED

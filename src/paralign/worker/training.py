@@ -16,6 +16,7 @@ from paralign.worker import repeating
 from paralign.worker.feed import batches
 from paralign.worker.forward import attempt, attempt_run, perturbed
 from paralign.worker.optimizers import describe
+from paralign.worker.own_attributes import keep_attributes
 from paralign.worker.protocol import Ahead, Attached, AttachedOutputs, Backward, Forward, Loss, LossRan, Redraw, Stepped
 from paralign.worker.redrawing import Redrawing
 from paralign.worker.schedule import Walk, advance_after, ahead
@@ -165,6 +166,7 @@ def backward(session: Session, writer: CaptureWriter, options: Backward, values:
     multiply the differences of the first.
     """
     answer = Stepped()
+    put_back = keep_attributes(session.adapter, session.model) if options.anew else _as_it_is
     with session.untouched() as state:
         for run in options.runs:
             for mode in options.modes:
@@ -172,12 +174,16 @@ def backward(session: Session, writer: CaptureWriter, options: Backward, values:
                 training = _Training(session, writer, run, mode, state, scalars_only=spare)
                 if options.redraw.keep or options.redraw.use:
                     training.drawing = partial(drawing, session, writer, options.redraw, values.get("draws"))
-                training.pace, training.accumulate = options.pace, options.accumulate
+                training.pace, training.accumulate, training.put_back = options.pace, options.accumulate, put_back
                 act = partial(training.perform, values, 0 if spare and mode == "train" else options.steps, answer)
                 attempt_run(answer, f"{run}:{mode}", act, partial(session.restore, state))
         if options.ahead and options.steps:
             answer.schedule = ahead(session, writer, _walk(options.ahead), trainer(session), optimizer_of)
     return answer
+
+
+def _as_it_is() -> None:
+    """Leave the model's own attributes as a run has left them."""
 
 
 def _walk(wanted: Ahead) -> Walk:
@@ -236,6 +242,7 @@ class _Training:
         self.session, self.writer, self.run, self.mode, self.state = session, writer, run, mode, state
         self.drawing: Optional[Callable[[Dict[str, Any]], Redrawing]] = None
         self.scalars_only, self.pace, self.accumulate = scalars_only, 1, 1
+        self.put_back: Callable[[], None] = _as_it_is
         self.first: Dict[str, Any] = {}
         self.adapter = trainer(session)
 
@@ -252,9 +259,10 @@ class _Training:
         mode = (MODES if self.drawing is None else DRAWING)[self.mode]
         session.adapter.train(session.model, mode)
         self._say_trained()
-        if self.mode == "train" and self.drawing is None and _is_random(session, given[0][0], self.state):
+        if self.mode == "train" and self.drawing is None and _is_random(session, given[0][0], self.state, self.put_back):
             answer.random[self.run] = "two passes with different seeds differ although dropout layers are off"
             return
+        self.put_back()
         session.adapter.train(session.model, mode)
         session.seed()
         optimizer, scheduler = optimizer_of(session) if steps else (None, None)
@@ -285,6 +293,7 @@ class _Training:
         for dtype in precision - session.precisions():
             session.adapter.cast(session.model, dtype)
         adapter.clear_gradients(session.model, None)
+        self.put_back()
         session.adapter.seed(session.base_seed + 1)
         for inputs, labels in given:
             result = session.function("loss")(session.call(session.fresh(inputs)), session.fresh(labels))
@@ -348,12 +357,13 @@ def drawing(session: Session, writer: CaptureWriter, redraw: Redraw, given: "Opt
     return Redrawing(session.adapter, writer, fields["run"], replace(redraw, by_order=True), given, fields["step"])
 
 
-def _is_random(session: Session, inputs: Any, state: Dict[str, Typed]) -> bool:
+def _is_random(session: Session, inputs: Any, state: Dict[str, Typed], put_back: Callable[[], None]) -> bool:
     """Whether two forward passes with different seeds differ; the state is put back."""
     seen = []
     precision = session.precisions()
     with session.passing():
         for seed in (session.base_seed, session.base_seed + 1):
+            put_back()
             session.adapter.seed(seed)
             outputs = session.call(session.fresh(inputs))
             known = session.adapter.is_tensor

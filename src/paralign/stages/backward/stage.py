@@ -14,7 +14,7 @@ from paralign.context import spent
 from paralign.errors import WorkerFailed
 from paralign.locate import pipeline
 from paralign.locate.provenance import optimizer_settings
-from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, StageResult, Unjudged
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, StageResult, Unjudged, wrong_of
 from paralign.stages.backward import (
     drawn_steps,
     feeding,
@@ -158,6 +158,11 @@ def _judged_drawn(context: Context, result: StageResult, mode: str, order: Backw
     """
     found = drawn_steps.record(context, mode, order)
     if isinstance(found, str):
+        anew = _judged_anew(context, mode, order)
+        if anew is not None and not wrong_of(anew[1].pairs):
+            return anew
+        if anew is not None:
+            found = f"{found}; begun anew in every run, the generators that it keeps make other steps in the candidate"
         result.warnings.append(f"steps in {mode} mode were not compared: the model draws random numbers there, and {found}")
         return None
     if mode == "eval":
@@ -165,6 +170,28 @@ def _judged_drawn(context: Context, result: StageResult, mode: str, order: Backw
     part = StageResult("backward", notes=[f"steps in {mode} mode: the candidate drew what the reference drew"])
     _judge_mode(context, part, Steps(context, *found, drawn_steps.DRAWN, mode))
     return drawn_steps.DRAWN, part
+
+
+def _judged_anew(context: Context, mode: str, order: Backward) -> tuple[Method, StageResult] | None:
+    """The steps of a mode whose model draws from generators that it keeps, begun anew in every run.
+
+    Both sides may draw the same numbers then (from NumPy, say). None where they draw from elsewhere as well.
+    """
+    if context.inputs is None or context.labels is None:
+        return None
+    ours = replace(order, modes=[mode], ahead=None, anew=True)
+    theirs = replace(ours, sparing=True, pace=context.settings.pace.steps_between(1))
+    values = {"inputs": context.inputs, "labels": context.labels}
+    try:
+        captures = context.record_both(f"steps anew {mode}", ours, values, theirs)
+    except WorkerFailed:
+        return None
+    answers = [Backward.answer(capture) for capture in captures]
+    if any(answer.random for answer in answers) or f"{DOUBLE}:{mode}" not in answers[0].runs:
+        return None
+    method, part = _judged(context, mode, captures, ours)
+    part.notes.append(f"steps in {mode} mode: the model draws from generators that it keeps, which began anew in every run")
+    return method, part
 
 
 def _judged(context: Context, mode: str, captures: tuple[Capture, Capture], order: Backward) -> tuple[Method, StageResult]:

@@ -80,6 +80,7 @@ class Backward(InRuns[Stepped], task="backward"):
         ahead: how far the schedule is followed without the model.
         sparing: what a run in lower precision adds is left out where the float64 run succeeded.
         redraw: what becomes of random operations; without it layers that draw are off in train mode.
+        anew: put the model's own attributes back before every run: a generator that it keeps begins anew.
     """
 
     modes: List[str]
@@ -89,6 +90,7 @@ class Backward(InRuns[Stepped], task="backward"):
     ahead: Optional[Ahead] = None
     sparing: bool = False
     redraw: Redraw = field(default_factory=Redraw)
+    anew: bool = False
 
 
 @dataclass
