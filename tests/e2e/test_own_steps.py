@@ -263,6 +263,10 @@ def test_clipping_in_the_loop_of_one_side_and_in_the_optimizer_of_the_other(step
     assert result.verdict == verdict, told(result)
     made_up = any("comes to the same" in note for note in result.notes)
     assert made_up is (step is clipped and verdict == ALIGNED)
+    asked = sides(step, unclipped, optimizers=(adam, clipping(norm)), loss=mse, models=SMOOTH)
+    fixes = [f.fix for f in check(*asked, inputs=X, labels=Y, stages=["optimizer"])["optimizer"].findings]
+    assert any("train_step of both sides was compared as well" in fix for fix in fixes) is (verdict == DIVERGED), fixes
+    assert not any("give both sides train_step" in fix for fix in fixes), fixes
 
 
 def test_a_clipping_of_some_parameters_only_is_not_made_up_for():

@@ -108,8 +108,8 @@ class Bench:
         states = self.state("torch"), self.state("paddle")
         about = [Description(["build_model", "loss", "build_optimizer"], f, trains=True) for f in frameworks]
         return Context(
-            Canned({"backward": reference, "backward-perturbed": reference}),
-            Canned({"backward": candidate}),
+            Canned({"backward": reference, "backward-perturbed": reference, "steps anew train": reference}),
+            Canned({"backward": candidate, "steps anew train": candidate}),
             Settings(**{"steps": 1, "modes": ["eval"], **settings}),
             about=dict(zip(("reference", "candidate"), about, strict=True)),
             weights=states[0],

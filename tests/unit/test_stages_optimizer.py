@@ -230,7 +230,7 @@ def test_a_rule_of_the_users_own_may_keep_its_settings_elsewhere(decay, verdict)
     result = checked(live(None, theirs), live(None, ours))
     assert result.verdict == verdict, result.warnings
     assert not any("do not show it" in w for w in result.warnings), result.warnings
-    told = [note for note in result.notes if "which may keep settings elsewhere" in note]
+    told = [note for note in result.notes if "may keep settings elsewhere" in note]
     assert bool(told) == (verdict == ALIGNED), result.notes
 
 

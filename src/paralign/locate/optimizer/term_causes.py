@@ -273,7 +273,7 @@ def _fix(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[str, A
 
 
 #: what to do where one optimizer clips and the other does not, which may well clip in the training loop
-_CLIPPED_ELSEWHERE = (
+CLIPPED_ELSEWHERE = (
     "clip alike; where one side clips in its training loop and the other in its optimizer, "
     "give both sides train_step(model, optimizer, batch): what it comes to is judged then"
 )
@@ -298,7 +298,7 @@ def _special(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[st
         (term == "clip" and (wanted[0], given[0]) == ("global", "group"),
          "clip all gradients together before the update: Paddle's optimizers clip each parameter group by itself"),
         (term == "clip" and not wanted[0] and given[0] == "group" and paddle and len(about["groups"]) > 1, _CLIPPED_BY_GROUP),
-        (term == "clip" and bool(wanted[0]) != bool(given[0]), _CLIPPED_ELSEWHERE),
+        (term == "clip" and bool(wanted[0]) != bool(given[0]), CLIPPED_ELSEWHERE),
         (term == "clip", f"clip as the reference does: {told(term, wanted, terms)}" if term == "clip" else ""),
         (term == "whole", "look for a clipping of the update where the reference clips the gradient, or for a second schedule"),
         (shift != 0, SHIFTED[shift][1] if shift else ""),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from paralign.locate.optimizer.term_causes import CLIPPED_ELSEWHERE
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Noise, Unjudged
 from paralign.stages.common.places import Kind, key_of
 
@@ -26,6 +27,12 @@ SLACK, MOST = 1e-6, 1e-3
 
 #: clippings that are known here: of all gradients together, of each group's, of each tensor, of each element
 _KINDS = frozenset({"global", "group", "tensor", "value"})
+
+#: what to do where own steps, which were compared too, do not make up for a clipping
+COMPARED = (
+    "clip alike, in the loop or in the optimizer, by one threshold: train_step of both sides was compared as well, and does not come to "
+    "the same (the stage backward says where; what differs before the update comes first)"
+)
 
 #: what follows from an update, besides the experiment with the optimizers alone
 _FOLLOWS = (Kind.LOSS, Kind.GRADIENT, Kind.CHANGE)
@@ -83,10 +90,12 @@ def excuse(context: Context, result: StageResult, own: StageResult, gradients: M
         gradients: those that reach the first update of the own steps, of the reference and of the candidate, a pair for each parameter.
     """
     apart = context.clipping
-    if apart is None or not may_be(context, result) or own.verdict != ALIGNED or not own.pairs:
+    if apart is None or not may_be(context, result) or not own.pairs:
         return
-    seen = _clips_alike(apart, gradients)
+    seen = _clips_alike(apart, gradients) if own.verdict == ALIGNED else None
     if seen is None:
+        if apart.finding.fix == CLIPPED_ELSEWHERE:
+            apart.finding.fix = COMPARED
         return
     wrong = result.wrong
     for pair in wrong:
