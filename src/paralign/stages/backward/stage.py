@@ -173,9 +173,9 @@ def _judged_drawn(context: Context, result: StageResult, mode: str, order: Backw
 
 
 def _judged_anew(context: Context, mode: str, order: Backward) -> tuple[Method, StageResult] | None:
-    """The steps of a mode whose model draws from generators that it keeps, begun anew in every run.
+    """The steps of a mode whose model draws from generators that it keeps.
 
-    Both sides may draw the same numbers then (from NumPy, say). None where they draw from elsewhere as well.
+    These begin anew in every run. Both sides may draw the same numbers then (from NumPy, say). None where they draw from elsewhere as well.
     """
     if context.inputs is None or context.labels is None:
         return None

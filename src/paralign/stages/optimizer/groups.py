@@ -96,7 +96,10 @@ def tell(result: StageResult, experiment: Experiment) -> list[Listing]:
 
 
 def _has_own_rule(about: Mapping[str, Any]) -> bool:
-    """Whether an optimizer derives from no rule of a framework, so that nothing says what its settings do."""
+    """Whether an optimizer derives from no rule of a framework.
+
+    Then nothing says what its settings do.
+    """
     return bool(about["own"]) and about["kind"] in ("", BASE)
 
 
