@@ -151,6 +151,17 @@ def first(tmp_path, candidate, reference, *, own=None, theirs=None, value=None, 
         ("v = rows[: n - 1]", "v = rows[:n]", "v = rows[: n]", "off-by-one", {}),
         ("y = x[::-1].transpose(1, 0, 2)", "y = x.swapaxes(0, 1)[::-1]", "y = x.transpose(1, 0, 2)[::-1]", "order", {}),
         ("n = 3\ny = paddle.exp(x)", "n = 3\ny = torch.exp(x)[:n]", "y = paddle.exp(x)[:n]", "missing", {}),
+        ("y = k * a + (1 - k) * b", "y = k * b + (1 - k) * a", "y = k * b + (1 - k) * a", "turned", {}),
+        ("y = F.elu(norm(x))", "y = norm(F.elu(x))", "y = norm(F.elu(x))", "turned", {}),
+        ("y = top(a[i]) + low(b[j])", "y = top(a[j]) + low(b[i])", "y = top(a[j]) + low(b[i])", "turned", {}),
+        ("order = np.argsort(scores, kind='stable')", "order = torch.argsort(-scores)", "order = np.argsort(-scores, kind='stable')", "sign", {}),
+        ("fixed = p", "fixed = p.detach()", "fixed = p.detach()", "detach", {}),
+        ("def f(p):\n    fixed = p", "def f(p):\n    with torch.no_grad():\n        fixed = p", "fixed = p.detach()", "detach", {}),
+        ("def unit(x, axis=-1):\n    return x\n\ny = unit(x)", "y = unit(x, 0)", "y = unit(x, axis=0)", "argument-left-out", {}),
+        ("class Unit:\n    def __init__(self, n, swish=True):\n        pass\n\ny = Unit(4)", "y = Unit(4, act=False)", "y = Unit(4, swish=False)",
+         "argument-left-out", {}),
+        ("class Unit:\n    def __init__(self, n, wide=1):\n        pass\n\ndef f(n, wide):\n    return Unit(n)", "def f(n, w):\n    return Unit(n, w)",
+         "return Unit(n, wide=wide)", "argument-left-out", {}),
         ("y = label(x, structure=s)", "y = components(x)", "y = label(x)", "extra", {}),
         ("def f(x):\n    x = x * 2.0\n    return x.exp()", "def f(x):\n    return x", "return x", "extra", {}),
     ],
@@ -169,7 +180,7 @@ def test_the_edit_of_each_kind_is_proposed(tmp_path, candidate, reference, due, 
 def test_the_kinds_have_ids_that_stay():
     assert set(EDITS) == {
         "value", "argument", "catalogue", "constant", "operator", "order", "function", "name", "missing", "layer", "entry", "statement",
-        "off-by-one", "extra",
+        "off-by-one", "argument-left-out", "turned", "sign", "detach", "extra",
     }  # fmt: skip
 
 

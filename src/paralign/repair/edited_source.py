@@ -165,6 +165,22 @@ class Source(Text):
         """All classes of the file."""
         return tuple(node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef))
 
+    @cached_property
+    def definitions(self) -> dict[str, tuple[ast.arguments, int]]:
+        """Functions and classes of the file -> their parameters.
+
+        With how many of the first ones no call gives.
+        """
+        found: dict[str, tuple[ast.arguments, int]] = {}
+        for node in self.tree.body:
+            if isinstance(node, ast.FunctionDef):
+                found[node.name] = node.args, 0
+        for each in self.classes:
+            made = next((node for node in each.body if isinstance(node, ast.FunctionDef) and node.name == "__init__"), None)
+            if made is not None:
+                found[each.name] = made.args, 1
+        return found
+
     def statements(self) -> Iterator[ast.stmt]:
         """All statements."""
         return (node for node in ast.walk(self.tree) if isinstance(node, ast.stmt))

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 from paralign.repair.edits import (
     catalogued_argument,
+    cut_gradient,
     exchanged_order,
     extra_part,
     known_value,
     measured_argument,
+    missing_argument,
     missing_entry,
     missing_layer,
     missing_part,
@@ -22,6 +24,8 @@ from paralign.repair.edits import (
     other_function,
     other_identifier,
     other_operator,
+    other_sign,
+    turned_parts,
 )
 
 if TYPE_CHECKING:
@@ -46,6 +50,10 @@ EDITS: dict[str, Callable[[Site], Iterator[Proposal]]] = {
         missing_entry,
         missing_statement,
         off_by_one,
+        missing_argument,
+        turned_parts,
+        other_sign,
+        cut_gradient,
         extra_part,
     )
 }
