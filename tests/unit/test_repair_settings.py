@@ -349,3 +349,10 @@ def test_names_of_values_in_sources():
     assert next(value for keys, value in found.items() if keys[-1] == "w") == 7
     assert found[("f", "v")] == 8
     assert found[("u", "t")] == 9
+
+
+def test_a_count_does_not_become_as_large_as_any_number_of_the_reference(tmp_path):
+    theirs = ("r.toml", "seed = 123456\nsteps = 31\n")
+    found = proposed(tmp_path, ("c.toml", "width = 8\n"), theirs)
+    assert "width = 31\n" in found
+    assert "width = 123456\n" not in found

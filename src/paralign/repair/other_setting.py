@@ -46,6 +46,9 @@ FOLLOWS, WRITTEN, DECADE = 0.6, 0.6, 0.3
 #: what a number loses in the place of one of another sign, a broken one in that of a whole one, and a text that is quite unlike
 OTHER_SIGN, NO_COUNT, UNLIKE = 0.9, 0.6, 0.8
 
+#: how often a count may be as large as it was, where nothing but chance tells: a layer or a run of such a size would take all the time
+GROWN = 16
+
 #: what a number loses that the reference has as often, if it is none up to so many as every program has
 KNOWN, SMALL = 0.4, 10
 
@@ -292,7 +295,9 @@ def _odd(entry: Entry, lacking: Counter[float], surplus: Counter[float]) -> list
     if not is_number(have) or not lacking:
         return []
     less = 0.0 if surplus[float(have)] else NO_SURPLUS
-    near = [each for each in lacking if each != have and (isinstance(have, float) or each == int(each))]
+    near = [
+        each for each in lacking if each != have and (isinstance(have, float) or (each == int(each) and abs(each) <= GROWN * abs(have)))
+    ]
     near.sort(key=lambda each: (each in _COMMON, far(float(have), each)))
     due = [_Due(each, ODD - less - 0.15 * place - 0.5 * (each in _COMMON) - _away(have, each)) for place, each in enumerate(near[:FEW])]
     derived = [other for each in near if each not in _COMMON for other in _derived(have, each)]
