@@ -129,13 +129,21 @@ def handed(norm=nn.BatchNorm2d):
     return layer.momentum, layer.running_mean.tolist()
 
 
+def empty():
+    found = [torch.cdist(torch.empty(3, 0, 4), torch.empty(3, 2, 4)), torch.cdist(torch.empty(0, 4), torch.empty(2, 4))]
+    found += [torch.fmod(torch.tensor([5, -7]), torch.tensor([2.0, 3.0])), torch.tensor(1 + 2j).H.imag]
+    found += [F.interpolate(torch.ones(1, 1, 4), size=2), torch.isin(torch.arange(3), torch.tensor([1]), assume_unique=True)]
+    total, at = torch.sum, torch.argmax
+    return [kind(each) for each in [*found, total(torch.ones(3)), at(torch.arange(3))]]
+
+
 x, y = torch.tensor([1.5, -2.0, 0.5]), torch.tensor([2.0, 3.0, 4.0])
 """
 
 CASES = [
     "operators(x, y)", "bits()", "functions(x)", "bounds(x, torch.tensor(-1.0), torch.tensor([1.0, 1.0, 0.25]))", "bounds(x, -1, 1)",
     "largest(x, y, -1)", "sizes(3)", "types()", "adjoints(torch.tensor([[1.0, 2.0]]))", "listed()", "started()", "rates()",
-    "kept_parameters()", "momenta()", "handed()",
+    "kept_parameters()", "empty()", "momenta()", "handed()",
 ]  # fmt: skip
 
 

@@ -85,6 +85,19 @@ def test_a_project_is_left_that_check_reads(tmp_path):
     assert str(tmp_path) not in written
 
 
+def test_a_side_has_no_name_that_a_module_of_the_source_has(tmp_path):
+    """``from reference import Net`` in reference.py would import that file itself."""
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "reference.py").write_text(NET, encoding="utf-8")
+    (source / "candidate").mkdir()
+    (source / "candidate" / "__init__.py").write_text("", encoding="utf-8")
+    draft(source, tmp_path / "made", "reference:Net(Config())", ["2x4"])
+    modules = [each.module for each in read(tmp_path / "made").settings.sides.values()]
+    assert [str(each).rpartition("/")[2] for each in modules] == ["reference_side.py", "candidate_side.py"]
+    assert not (tmp_path / "made" / "reference.py").exists()
+
+
 def test_a_package_and_a_file_keep_their_names(tmp_path):
     source = tree(tmp_path)
     (source / "__init__.py").write_text("")

@@ -194,6 +194,7 @@ def draft(
     if source.is_dir() and source.resolve() in target.resolve().parents:
         raise UsageError("the project would lie in the source", where=str(destination), hint="name a folder beside it")
     check_module(root, built, source)
+    sides = [_free(root, name) for name in ("reference", "candidate")]
     back = Path(os.path.relpath(root.resolve(), target.resolve())).as_posix()
     with ExitStack() as stack:
         made = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="paralign-port-"))) if there else target
@@ -202,9 +203,9 @@ def draft(
         if there:
             _leave_out_written(ledger, made, target, port)
         texts = {
-            "paralign.toml": _project(source.name, back, python, asked),
-            "reference.py": _side(built, "The reference"),
-            "candidate.py": _side(built, "The candidate"),
+            "paralign.toml": _project(source.name, back, python, asked, sides),
+            sides[0]: _side(built, "The reference"),
+            sides[1]: _side(built, "The candidate"),
             LEFT: left(ledger),
         }
         _write(made, texts)
@@ -330,7 +331,14 @@ def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _project(name: str, back: str, python: str | None, inputs: str) -> str:
+def _free(root: Path, name: str) -> str:
+    """The file of a side, by a name that no module of the source has: it would import itself in its place."""
+    while (root / name).is_dir() or (root / f"{name}.py").is_file():
+        name += "_side"
+    return f"{name}.py"
+
+
+def _project(name: str, back: str, python: str | None, inputs: str, sides: Sequence[str]) -> str:
     interpreter = f"python = {_quoted(python)}\n" if python else ""
     told = " ".join(name.split())
     return f"""\
@@ -340,12 +348,12 @@ stages = ["weights", "forward"]
 out = "result"
 
 [reference]
-module = "reference.py"
+module = "{sides[0]}"
 root = {_quoted(back)}
 framework = "torch"
 
 [candidate]
-module = "candidate.py"
+module = "{sides[1]}"
 root = "{PORT}"
 framework = "paddle"
 {interpreter}
