@@ -332,7 +332,7 @@ def _quoted(text: str) -> str:
 
 
 def _free(root: Path, name: str) -> str:
-    """The file of a side, by a name that no module of the source has: it would import itself in its place."""
+    """The file of a side, by a name that no module of the source has."""
     while (root / name).is_dir() or (root / f"{name}.py").is_file():
         name += "_side"
     return f"{name}.py"
