@@ -225,6 +225,24 @@ def test_a_wrong_model_that_draws_is_not_excused(other):
     assert drawn(Drawing(), other).verdict == DIVERGED
 
 
+def test_shuffled_batches_that_cannot_be_joined_are_told_as_the_loaders_doing():
+    def loader(waste):
+        np.random.rand(waste)  # noqa: NPY002 - what programs draw from
+        x, y = samples()
+        order = np.random.permutation(len(x)).reshape(5, 6)  # noqa: NPY002 - as above
+        return [(x[some], {"class": y[some], "width": np.zeros((6, n + 1))}) for n, some in enumerate(order)]
+
+    def metric(outputs, labels):
+        return error(outputs, labels["class"])
+
+    sides = [Side(framework="numpy", model=Model(), metric=metric, dataloader=lambda _, w=waste: loader(w)) for waste in (0, 3)]
+    stage = check(*sides, stages=["forward", "metric"], inputs=samples()[0])["metric"]
+    assert stage.verdict == ALIGNED, stage.findings
+    assert any(note.startswith("the model draws nothing in eval mode, but its loader gives other batches: 5") for note in stage.notes), (
+        stage.notes
+    )
+
+
 # -- metrics that keep a state -----------------------------------------------------------------------------------------------------
 
 

@@ -299,8 +299,8 @@ def test_the_figures_are_told(capsys, monkeypatch):
 def test_two_parts_that_nothing_divides_are_one_where_they_are_a_sentence():
     """``proven: {}{}``: a word and what follows it are put in apart only where they make no sentence."""
     with speaking("zh"):
-        told_ = say("proven: assignments that the shapes allow, tried by running both models in float64: 9")
-        assert told_ == "已证实：形状允许的分配方式，以 float64 运行两个模型逐一尝试：9"
+        told_ = say("proven: assignments that the shapes allow, tried by running both models: 9")
+        assert told_ == "已证实：形状允许的分配方式，运行两个模型逐一尝试：9"
         assert say("proven: forward") == "已证实：forward"
 
 

@@ -65,7 +65,10 @@ def judge(
         limits.append(f"{name or 'metric'} {float(limit.max()):.3g}")
         if not bool((gap <= limit).all()):  # also where one is NaN
             kept.append(name)
-    told = f"the model draws random numbers in eval mode: {FURTHER + 1} evaluations a side under other seeds; "
+    times = FURTHER + 1
+    told = f"the model draws random numbers in eval mode: {times} evaluations a side under other seeds; "
+    if context.forwarded and not context.drawn:
+        told = f"the model draws nothing in eval mode, but its loader gives other batches: {times} evaluations a side under other seeds; "
     return Redrawn(kept, told + "differences below these would not show: " + ", ".join(limits))
 
 

@@ -102,7 +102,7 @@ def proven(context: Context, result: StageResult, plan: Plan, candidate: Capture
     if replayed:
         result.notes.append("proven: with what the reference draws in eval mode, the outputs are equal under the likeliest assignment")
         return guess, replace(proof, plan=guess, error=0.0, changed=[], against=[])
-    tried = f"assignments that the shapes allow, tried by running both models in float64: {proof.runs}"
+    tried = f"assignments that the shapes allow, tried by running both models: {proof.runs}"
     if not proof.right:  # then what diverges is looked for under the likeliest
         result.notes.append(f"{tried}; none makes the outputs equal: the model differs, or the weights do")
         return proof.guess or plan, proof
