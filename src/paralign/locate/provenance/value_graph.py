@@ -351,6 +351,30 @@ def _alike(numbers: Numbers, part: Numbers) -> bool:
     return bool(np.all(np.abs(numbers - part) <= SAME * size))
 
 
+class _OfOneSize:
+    """Values of as many numbers each: whether one is like another is asked of few of them."""
+
+    def __init__(self) -> None:
+        self.parts: list[Numbers] = []
+        self._edges: tuple[Numbers, Numbers, Numbers] | None = None
+
+    def add(self, part: Numbers) -> None:
+        """Take another value."""
+        self.parts.append(part)
+        self._edges = None
+
+    def has(self, numbers: Numbers) -> bool:
+        """Whether a value has the same numbers, but for what float32 rounds."""
+        if not numbers.size:
+            return bool(self.parts)
+        if self._edges is None:
+            sizes = np.array([np.max(np.abs(part)) for part in self.parts])
+            self._edges = np.array([part[0] for part in self.parts]), np.array([part[-1] for part in self.parts]), SAME * sizes
+        first, last, near = self._edges
+        places = np.flatnonzero((np.abs(numbers[0] - first) <= near) & (np.abs(numbers[-1] - last) <= near))
+        return any(_alike(numbers, self.parts[place]) for place in places)
+
+
 def behind(root: Expression) -> list[Expression]:
     """A value and all that it was made of."""
     return list(reached([root], lambda each: each.operands))
@@ -411,9 +435,9 @@ class Seen:
     def __init__(self, expressions: Iterable[Expression], numbers: Iterable[float] = ()) -> None:
         held = list(expressions)
         parts = [e.numbers for e in held if e.numbers is not None]
-        self._whole: dict[int, list[Numbers]] = defaultdict(list)
+        self._whole: dict[int, _OfOneSize] = defaultdict(_OfOneSize)
         for part in parts:
-            self._whole[part.size].append(part)
+            self._whole[part.size].add(part)
         few = [part for part in parts if part.size <= DENSE]
         self.numbers: Numbers = np.unique(np.concatenate([*few, np.array(list(numbers), float)]))
         self.texts = {e.scalar for e in held if isinstance(e.scalar, str)}
@@ -426,7 +450,7 @@ class Seen:
         """Whether every number was seen."""
         if not self.numbers.size:
             return numbers.size == 0
-        if any(_alike(numbers, part) for part in self._whole.get(numbers.size, ())):
+        if numbers.size in self._whole and self._whole[numbers.size].has(numbers):
             return True
         place = np.searchsorted(self.numbers, numbers)
         near = [self.numbers[np.clip(place + step, 0, self.numbers.size - 1)] for step in (-1, 0)]
@@ -460,10 +484,9 @@ class Seen:
         numbers = each.numbers
         if numbers is None or each.mark[0] == "s" or not 1 < numbers.size <= SHORT or bool(np.all(numbers == np.round(numbers))):
             return False
-        alike = self._whole.get(numbers.size, ())
-        if any(_alike(numbers, part) for part in alike):
+        if numbers.size not in self._whole or self._whole[numbers.size].has(numbers):
             return False
-        for part in alike:
+        for part in self._whole[numbers.size].parts:
             nearest = np.min(np.abs(part[:, None] - numbers), axis=1)
             if 2 * int(np.sum(nearest <= SAME * np.abs(part))) >= numbers.size:
                 return True
