@@ -17,11 +17,12 @@ from paralign.model import ALIGNED, DIVERGED, StageResult
             [StageResult("loss", DIVERGED, seconds={"reference": 5.0, "candidate": 7.0, "total": 30.0}), StageResult("infer", DIVERGED)],
             12.0,
         ),
+        ([StageResult("loss", DIVERGED, seconds={"reference": 0.5}), StageResult("backward", DIVERGED, seconds={"reference": 90.0})], 0.5),
     ],
 )
-def test_only_what_diverges_counts(stages, seconds):
+def test_only_the_first_stage_that_diverges_counts(stages, seconds):
     result = type("Result", (), {"stages": stages})
-    assert project_check._slowest(result) == seconds
+    assert project_check._slowness(result) == seconds
 
 
 def test_a_search_that_fails_changes_nothing_unless_it_was_asked_for(monkeypatch, tmp_path):

@@ -128,7 +128,7 @@ def repair_project(
             limit = 0.0
         if asked and project.streaming.streaming:
             result.preflight.append("no repair was tried: the models are streamed, block by block")
-        if asked is None and (slow := _slowest(result)) > limit / RUNS:
+        if asked is None and limit > 0 and (slow := _slowness(result)) > limit / RUNS:
             limit = 0.0
             result.preflight.append(f"no edit was tried: a run of what diverges takes {slow:.0f} s; `paralign repair` takes its time")
         repaired = Repaired(verdict=result.verdict)
@@ -144,13 +144,13 @@ def repair_project(
     return Mended(result, folder, repaired)
 
 
-def _slowest(result: CheckResult) -> float:
-    """Seconds that both sides took for the slowest stage that diverges; 0 where none does.
+def _slowness(result: CheckResult) -> float:
+    """Seconds that both sides took for the first stage that diverges; 0 where none does.
 
     The stage's total has them too, and the search for its lines, which a trial does without.
     """
-    diverged = [stage.seconds for stage in result.stages if stage.verdict == DIVERGED]
-    return max((sum(spent for part, spent in seconds.items() if part != "total") for seconds in diverged), default=0.0)
+    first = next((stage.seconds for stage in result.stages if stage.verdict == DIVERGED), {})
+    return sum(spent for part, spent in first.items() if part != "total")
 
 
 def _repaired(project: Project, result: CheckResult, folder: Path, seconds: float, told: Callable[[str], None], *, asked: bool) -> Repaired:
