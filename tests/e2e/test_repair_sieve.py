@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+import numpy as np
 import pytest
 
+from paralign.dtypes import Typed
+from paralign.model import Record
 from paralign.repair import sieve, trial_room
 from paralign.run.project import read
 
@@ -132,3 +137,39 @@ def test_the_users_file_is_as_it_was(opened, tmp_path):
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
     look("infer")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
+
+
+def test_what_the_jobs_take_is_kept_although_later_runs_write_in_the_same_place(opened, tmp_path):
+    room, _ = opened("np.asarray(outputs", "2.0 * np.asarray(outputs")
+    found = sieve.made(room, {}, "metric")
+    path = (tmp_path / "candidate.py").resolve()
+    assert found is not None
+    room.run({path: path.read_text().replace("/ 7.0", "/ 9.0").encode()}, ["metric"])
+    assert found.passes(room, {path: CODE.encode()})
+    assert not found.passes(room, {})
+
+
+def test_a_program_that_counts_its_runs_has_no_sieve_that_says_no_to_all(opened, tmp_path):
+    room, _ = opened('return {"score": rescaled(numbers)', 'return {"score": rescaled(numbers, 0.375 + next(COUNT))')
+    path = (tmp_path / "candidate.py").resolve()
+    counting = path.read_text().replace("LEVEL =", "import itertools, os, time\nCOUNT = itertools.count(time.time_ns() % 97)\nLEVEL =")
+    room.keep(path, counting.encode())
+    assert sieve.made(room, {path: counting.encode()}, "infer") is None
+
+
+def test_an_edit_within_what_the_noise_grants_passes():
+    record = Record(0, "y", "forward", "output", "float64", (2,))
+    place = sieve.Place("forward", record, np.array([1.0, 2.0]), 1.1e-5, 3e-6)
+    near, far = (Held(record, np.array([1.0, 2.0]) * (1 + shift)) for shift in (2e-6, 5e-6))
+    assert sieve._is_nearer(place, near)
+    assert not sieve._is_nearer(place, far)
+
+
+class Held:
+    """A capture of one value."""
+
+    def __init__(self, record, value):
+        self.records, self._value = [dataclasses.replace(record, location=("shard", "0"))], value
+
+    def value(self, record):
+        return Typed(self._value, record.dtype)

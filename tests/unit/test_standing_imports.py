@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+import pytest
+
 from paralign.repair.fault_sites import packages
 from paralign.worker import standing
 
@@ -13,6 +15,9 @@ from collections import abc
 from . import beside
 from tools import helper
 import types
+
+SETTINGS = json.loads("{}")
+import wave
 
 def later():
     import wave
@@ -49,3 +54,21 @@ def test_a_package_that_fails_or_asks_to_end_is_left_to_the_program(tmp_path, mo
     monkeypatch.syspath_prepend(package)
     standing._import_installed("ends_the_process")
     assert "ends_the_process" not in sys.modules
+
+
+@pytest.mark.parametrize("line", ['os.environ["KERAS_BACKEND"] = "torch"', 'os.putenv("X", "1")', "from dotenv import load_dotenv"])
+def test_nothing_is_imported_beforehand_where_a_program_changes_variables(tmp_path, line):
+    (tmp_path / "port.py").write_text(f"import json\nimport os\n{line}\nimport csv\n")
+    assert packages(tmp_path, tmp_path / "port.py", frozenset({"port"})) == []
+
+
+def test_a_package_that_holds_the_users_code_is_not_run_to_find_a_part_of_it(tmp_path, monkeypatch):
+    (tmp_path / "users_own").mkdir()
+    (tmp_path / "users_own" / "__init__.py").write_text("raise SystemExit('it must not run')")
+    (tmp_path / "users_own" / "part.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    ran = []
+    monkeypatch.setattr(standing.importlib, "import_module", ran.append)
+    standing._import_installed("users_own.part")
+    assert ran == []
+    assert "users_own" not in sys.modules

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from difflib import SequenceMatcher
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -157,7 +158,9 @@ def imported_files(root: Path, module: Path) -> list[Path]:
 
 
 def packages(root: Path, module: Path, own: frozenset[str]) -> list[str]:
-    """Modules that a side's files import as they are loaded, but for its own.
+    """Modules that a side's files import before they do anything else, but for its own.
+
+    None where a file changes variables of the environment, which may be meant for what is imported.
 
     Args:
         root: of the side's code.
@@ -167,14 +170,26 @@ def packages(root: Path, module: Path, own: frozenset[str]) -> list[str]:
     found: dict[str, None] = {}
     for path in imported_files(root, module):
         try:
-            body = Source.read(path).tree.body
+            source = Source.read(path)
         except Unreadable:
             continue
-        for node in body:
+        if source.identifiers & _VARIABLES:
+            return []
+        for node in takewhile(_is_import, source.tree.body):
             named = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             named += [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []
             found.update(dict.fromkeys(name for name in named if name.partition(".")[0] not in own))
     return list(found)
+
+
+#: names by which programs change variables of the environment
+_VARIABLES = frozenset({"environ", "environb", "putenv", "unsetenv", "setenv", "load_dotenv"})
+
+
+def _is_import(node: ast.stmt) -> bool:
+    """Whether a statement imports something, or is a text."""
+    text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    return text or isinstance(node, ast.Import | ast.ImportFrom)
 
 
 def _imported(tree: ast.AST) -> Iterator[str]:

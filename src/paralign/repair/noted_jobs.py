@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,10 +18,19 @@ if TYPE_CHECKING:
 
 
 class Noting:
-    """A worker whose jobs are noted."""
+    """A worker whose jobs are noted.
 
-    def __init__(self, start: Callable[[], Worker], jobs: list[Job]) -> None:
-        self._worker, self._jobs = start(), jobs
+    What they take is kept, unless one of them made it: later runs write other things in the same place.
+
+    Args:
+        start: starts the worker.
+        jobs: takes the jobs.
+        folder: for what is kept; it is there for this worker alone.
+    """
+
+    def __init__(self, start: Callable[[], Worker], jobs: list[Job], folder: Path) -> None:
+        self._worker, self._jobs, self._folder = start(), jobs, folder
+        self._kept = 0
         self.side = self._worker.side
 
     @property
@@ -29,8 +40,17 @@ class Noting:
 
     def request(self, job: Job) -> None:
         """Do a job, and note it."""
+        made = {each.capture for each in self._jobs}
+        values = {name: path if path in made else self._keep(path) for name, path in job.values.items()}
         self._worker.request(job)
-        self._jobs.append(job)
+        self._jobs.append(replace(job, values=values))
+
+    def _keep(self, path: str) -> str:
+        """A capture under a name that nobody else writes to."""
+        self._kept += 1
+        kept = self._folder / f"{self._kept}"
+        shutil.copytree(path, kept, copy_function=_linked)
+        return str(kept)
 
     def dismiss(self) -> None:
         """Begin to let go of everything."""
@@ -39,6 +59,14 @@ class Noting:
     def close(self) -> None:
         """Let go of everything."""
         self._worker.close()
+
+
+def _linked(source: str, target: str) -> None:
+    """The same file under another name; a copy where the file system has no links."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
 
 
 def moved(jobs: list[Job], folder: Path) -> list[Job]:

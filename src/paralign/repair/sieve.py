@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 #: an edit is tried in full where a value comes this much nearer: what mends a stage leaves rounding
 NEARER = 0.2
 
+#: what a stage grants, as a multiple of the noise, where that is more; the part of the distance that it may be
+LIMIT, MOST = 10.0, 0.8
+
 #: values that are looked at; elements of one
 PLACES, ELEMENTS = 6, 4_000_000
 
@@ -55,6 +58,7 @@ class Place:
         record: as the candidate recorded it before any edit.
         wanted: the reference's value, or its text.
         apart: how far the two are from each other.
+        enough: how near they must come.
         in_order: element by element; else as sets of numbers, where the two lie in memory in other layouts.
     """
 
@@ -62,6 +66,7 @@ class Place:
     record: Record
     wanted: NDArray[np.float64] | str
     apart: float
+    enough: float
     in_order: bool = True
 
 
@@ -107,14 +112,28 @@ def made(room: Room, edited: dict[Path, bytes], stage: str) -> Sieve | None:
     first = next((name for job in jobs if (name := Path(job.capture).name) in judged), None)
     if first is None:
         return None
-    places = [place for place in places if place.capture == first][:PLACES]
+    places = [place for place in places if place.capture == first]
+    places = places[:: max(1, len(places) // PLACES)][:PLACES]
     needed = _needed(jobs, first)
     spared = [*needed[:-1], _spared(needed[-1], places)]
     for chosen in (spared, needed):
-        found = Sieve(chosen, places)
-        if not found.passes(room, edited):  # what nothing was changed in must not pass
-            return found
+        shown = _shown_again(room, edited, chosen, places)
+        if shown:
+            return Sieve(chosen, shown)
     return None
+
+
+def _shown_again(room: Room, edited: dict[Path, bytes], jobs: list[Job], places: list[Place]) -> list[Place]:
+    """The values that are as wrong as before where the jobs are done again.
+
+    Nothing is edited there.
+    """
+    try:
+        captures = room.sift(edited, jobs)
+    except (WorkerFailed, CaptureFormatError, UsageError):
+        return []
+    found = [(place, _distance(place, captures[place.capture])) for place in places]
+    return [place for place, apart in found if apart is not None and math.isclose(apart, place.apart, rel_tol=JUDGED)]
 
 
 def _spared(job: Job, places: list[Place]) -> Job:
@@ -169,7 +188,8 @@ def _place(pair: Pair, name: str, own: Capture, theirs: Capture) -> list[Place]:
         return []
     if in_order and pair.error is not None and not math.isclose(apart, pair.error, rel_tol=JUDGED):
         return []
-    return [Place(name, record, wanted, apart, in_order)]
+    rounding = LIMIT * pair.noise_value
+    return [Place(name, record, wanted, apart, rounding if NEARER * apart < rounding < MOST * apart else NEARER * apart, in_order)]
 
 
 def _record(capture: Capture, like: Record) -> Record | None:
@@ -211,9 +231,22 @@ def _apart(wanted: NDArray[np.float64] | str, have: NDArray[np.float64] | str, *
 
 def _is_nearer(place: Place, capture: Capture) -> bool:
     """Whether a value came nearer, or cannot be held against what it was before."""
+    apart = _distance(place, capture)
+    if apart is None:
+        return True
+    if isinstance(place.wanted, str):  # what a stage makes of a text is its own business
+        record = _record(capture, place.record)
+        return record is None or record.text != place.record.text
+    return apart <= place.enough
+
+
+def _distance(place: Place, capture: Capture) -> float | None:
+    """How far a value is from the reference's.
+
+    None where the two cannot be held against each other.
+    """
     have = _value(capture, _record(capture, place.record))
-    apart = None if have is None else _apart(place.wanted, have, in_order=place.in_order)
-    return apart is None or apart <= NEARER * place.apart
+    return None if have is None else _apart(place.wanted, have, in_order=place.in_order)
 
 
 def _needed(jobs: list[Job], last: str) -> list[Job]:

@@ -17,11 +17,12 @@ from paralign.capture import Capture
 from paralign.checking import recorder as recorder_of
 from paralign.checking import run_stages
 from paralign.context import Context
-from paralign.errors import UsageError
+from paralign.errors import UsageError, WorkerFailed
 from paralign.model import ALIGNED, ERROR
 from paralign.repair import fresh_inputs, noted_jobs
 from paralign.repair.code_copy import copied
 from paralign.repair.fault_sites import packages
+from paralign.run.process import Process
 from paralign.run.standing_process import Standing, can_stand
 from paralign.worker.sealed import VARIABLE
 
@@ -98,7 +99,8 @@ class Room:
         project = self._project(located=located)
         candidate = recorder_of(project, "candidate", project.candidate, self.folder, reuse=False, standing=self.standing)
         if noted is not None:
-            candidate.start = partial(noted_jobs.Noting, candidate.start, noted)
+            kept = self.folder / "captures" / f"kept-{self.trials}"
+            candidate.start = partial(noted_jobs.Noting, candidate.start, noted, kept)
         try:
             context = Context(self.reference, candidate, project.settings)
             result = run_stages(context, stages, lambda _: None, lambda: self.given_as(inputs, context), None)
@@ -130,6 +132,10 @@ class Room:
         worker = started.start()
         try:
             for job in noted_jobs.moved(jobs, folder):
+                if self.left <= 0:
+                    raise WorkerFailed("timeout", "the time box has ended", side="candidate")
+                if isinstance(worker, Process):
+                    worker.timeout = min(project.timeout, max(1.0, self.left))
                 worker.request(job)
         finally:
             worker.close()

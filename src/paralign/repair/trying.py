@@ -61,6 +61,9 @@ PATIENCE, PARTS = 24, 3
 #: trials of a stage that are made in full; before further ones a quick look is taken at each edit
 UNSIFTED = 12
 
+#: what making a quick look costs, in trials
+RUNS = 3
+
 #: stages that fresh inputs say something about
 ON_INPUTS = ("forward", "backward")
 
@@ -164,18 +167,19 @@ def _repaired(search: _Search, stage: StageResult) -> bool:
     tried = 0
     parts: list[Proposal] = []
     quick: sieve.Sieve | None = None
+    began = time.monotonic()
     for proposal in _proposals(search, stage):
         if search.room.left < LEAST:
             search.done.out_of_time = True
             break
         if tried == PATIENCE and _in_parts(search, stage, parts):
             return True
-        if tried == UNSIFTED:
+        if tried == UNSIFTED and search.room.left > LEAST + RUNS * (time.monotonic() - began) / tried:
             quick = _sieve(search, stage)
         tried += 1
         search.progress(f"repair: {stage.name}, trial {search.room.trials + 1}")
         edited = {**search.edited, proposal.edit.path: proposal.edit.applied()}
-        if quick is not None and not quick.passes(search.room, edited):
+        if quick is not None and (not quick.passes(search.room, edited) or search.room.left < LEAST):
             continue
         try:
             result = search.room.run(edited, [stage.name])
@@ -206,7 +210,8 @@ def _may_mend_a_part(before: StageResult, after: StageResult) -> bool:
     """
     if after.verdict != DIVERGED or after.failure is not None:
         return False
-    wrong, left = ({pair.key for pair in stage.wrong} for stage in (before, after))
+    asked = {pair.key for pair in after.pairs}  # a trial asks for less than a check
+    wrong, left = ({pair.key for pair in stage.wrong} & asked for stage in (before, after))
     if left < wrong:
         return True
     several = len({_line_of(each) for each in before.divergences if each.confirmed} - {None}) > 1

@@ -69,6 +69,14 @@ class Standing:
             self._guard = Guard(self._process.pid)
         return self._process
 
+    def without_modules(self) -> None:
+        """End the process; the next one imports no packages beforehand.
+
+        Some bear no fork.
+        """
+        self._modules = ()
+        self.close()
+
     def close(self) -> None:
         """End the process and all that it started."""
         process, self._process = self._process, None
@@ -116,7 +124,7 @@ class Child(Process):
         self._ending = True
         self._guard.close()
         if not ended:
-            self._standing.close()
+            self._standing.without_modules()
         for path in (self._jobs, self._description):
             with suppress(OSError):
                 path.unlink()

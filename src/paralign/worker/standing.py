@@ -46,6 +46,8 @@ def serve(framework: str, modules: List[str], prepare: Callable[[], None], progr
     _import(framework)
     for name in OURS:
         importlib.import_module(name)
+    if modules:
+        _seal()
     for name in modules:
         _import_installed(name)
     _know_libraries()
@@ -61,6 +63,12 @@ def serve(framework: str, modules: List[str], prepare: Callable[[], None], progr
             os._exit(0)
         _, code = os.waitpid(child, 0)
         os.write(answers, json.dumps({"ended": code}).encode() + b"\n")
+
+
+def _seal() -> None:
+    from paralign.worker.sealed import install
+
+    install()
 
 
 def _know_libraries() -> None:
@@ -86,7 +94,7 @@ def _import_installed(name: str) -> None:
     from paralign.worker.files import is_installed
 
     try:
-        spec = importlib.util.find_spec(name)
+        spec = importlib.util.find_spec(name.partition(".")[0])
         if spec is not None and spec.origin is not None and is_installed(spec.origin):
             importlib.import_module(name)
     except BaseException:  # noqa: BLE001 - a package may raise what it likes, or ask to end

@@ -104,7 +104,14 @@ def _fits(default: object, value: object) -> bool:
 
 
 def _with(site: Site, node: ast.Call, argument: str, weight: float) -> Proposal:
-    start, end = site.source.span(node)
-    inside = site.source.text[start : end - 1].rstrip()
-    whole = f"{inside}{'' if inside.endswith(('(', ',')) else ', '}{argument})"
-    return site.replaced(node, whole, ID, lacking(argument, whole), weight)
+    parts = [*node.args, *(each.value for each in node.keywords)]
+    if not parts:
+        whole = f"{site.text(node.func)}({argument})"
+        return site.replaced(node, whole, ID, lacking(argument, whole), weight)
+    end = max(site.source.span(each)[1] for each in parts)
+    brackets = site.source.text[end : site.source.span(node)[1]]
+    while brackets.count(")") > 1:  # those around the last argument
+        end += brackets.index(")") + 1
+        brackets = site.source.text[end : site.source.span(node)[1]]
+    shown = f"{site.source.text[site.source.span(node)[0] : end]}, {argument})"
+    return site.inserted(end, f", {argument}", ID, lacking(argument, shown), weight)

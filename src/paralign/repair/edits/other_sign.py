@@ -30,6 +30,7 @@ def propose(site: Site) -> Iterator[Proposal]:
         parent = parents.get(id(node))
         if isinstance(node, ast.UnaryOp) and _is_turned(node):
             whole = site.text(node.operand)
+            whole = f"({whole})" if isinstance(node.operand, ast.BinOp | ast.BoolOp | ast.Compare | ast.IfExp) else whole
             yield site.replaced(node, whole, ID, tried(site.text(node), whole), THEIRS if theirs < own else ANY)
         elif isinstance(node, _VALUES) and _may_be_turned(node, parent):
             whole = f"-{site.text(node)}"

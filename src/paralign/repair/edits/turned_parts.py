@@ -96,11 +96,7 @@ def _turned(site: Site, one: ast.AST, other: ast.AST, weight: float) -> Proposal
     (start, middle), (behind, end) = site.source.span(one), site.source.span(other)
     texts = [f"({site.text(part)})" if isinstance(part, ast.BinOp) else site.text(part) for part in (one, other)]
     new = texts[1] + site.source.text[middle:behind] + texts[0]
-    first, last = site.source.span(site.statement)
-    line = site.source.text[first:start] + new + site.source.text[end:last]
-    cause, fix = tried(_line(site.text(site.statement)), _line(line))
+    first, last = site.source.line_span(site.source.line_at(start), site.source.line_at(end - 1))
+    text = site.source.text
+    cause, fix = tried(text[first:last].strip(), f"{text[first:start]}{new}{text[end:last]}".strip())
     return Proposal(ID, site.source.edit(start, end, new), cause, fix, weight)
-
-
-def _line(text: str) -> str:
-    return text.splitlines()[0] if text else text
