@@ -234,6 +234,28 @@ def test_a_rule_of_the_users_own_may_keep_its_settings_elsewhere(decay, verdict)
     assert bool(told) == (verdict == ALIGNED), result.notes
 
 
+class Decayed(torch.optim.Optimizer):
+    """A rule of the user's own that tells its decay in its groups, and applies what it is told to."""
+
+    def __init__(self, params, told, applied):
+        super().__init__(params, {"lr": 0.1, "weight_decay": told})
+        self.applied = applied
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.sub_(0.1 * (p.grad + self.applied * p))
+
+
+@pytest.mark.parametrize(("told", "warned"), [(0.01, False), (0.02, True), (None, True)])
+def test_a_setting_that_a_rule_of_the_users_own_tells_is_held_against_a_known_rules(told, warned):
+    theirs, ours = (lambda m: torch.optim.SGD(m.parameters(), lr=0.1, weight_decay=0.01)), (lambda m: Decayed(m.parameters(), told, 0.01))
+    result = checked(live(None, theirs), live(None, ours))
+    assert result.verdict == ALIGNED, result.warnings
+    assert any("weight decay" in w and "do not show it" in w for w in result.warnings) == warned, result.warnings
+
+
 class Clipped(torch.optim.SGD):
     """Scales its gradients down before it steps."""
 

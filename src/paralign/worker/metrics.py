@@ -307,6 +307,8 @@ def _metric_run(session: Session, writer: CaptureWriter, run: str, points: List[
             moved, labels = (_floating(a, lambda value: narrow(widen(value), DOUBLE)) for a in (outputs, labels))  # noqa: PLW2901
         if run == MOVED_DOUBLE:
             moved = _floating(moved, lambda value: nudge(value, random))
+        if run == REVERSED and _has_texts(outputs, labels):
+            continue  # a text stays with its sample
         if run == REVERSED:
             moved, labels = (_reversed(a) for a in (outputs, labels))  # noqa: PLW2901
         add_leaves(
@@ -323,9 +325,13 @@ def _is_real(value: Typed) -> bool:
     return is_floating(value.dtype) and not is_complex(value.dtype)
 
 
+def _has_texts(*parts: Arrays) -> bool:
+    return any(isinstance(value, str) for part in parts for value in part[1].values())
+
+
 def _reversed(arrays: Arrays) -> Arrays:
     """Samples in the opposite order."""
-    return arrays[0], {k: v if isinstance(v, str) else v._replace(array=v.array[::-1].copy()) for k, v in arrays[1].items()}
+    return arrays[0], {k: v._replace(array=v.array[::-1].copy()) for k, v in arrays[1].items()}
 
 
 def arrays_of(given: Capture, name: str) -> Arrays:

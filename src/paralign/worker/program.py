@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 import numpy as np
 
 from paralign.adapters.base import Exporting, Timing
-from paralign.dtypes import is_complex, is_floating
+from paralign.dtypes import Typed, is_complex, is_floating, widen
 from paralign.errors import ParalignError, UsageError, message_of
 from paralign.worker.data import add_leaves
 from paralign.worker.forward import nudge
@@ -74,16 +74,22 @@ def _moved(session: Session, writer: CaptureWriter, options: Infer, answer: Infe
     They are some units in the last place away.
     """
     with session.untouched() as state:
-        floating = {n: v for n, v in state.items() if is_floating(v.dtype) and not is_complex(v.dtype)}
+        floating = {n: v for n, v in state.items() if is_floating(v.dtype) and not is_complex(v.dtype) and not _is_whole(v)}
         for seed in options.moved:
-            random, weights = np.random.RandomState(seed), floating
-            for _ in range(UNITS):
+            random, weights = np.random.RandomState(max(0, seed)), floating
+            for _ in range(UNITS if seed >= 0 else 0):
                 weights = {name: nudge(value, random) for name, value in weights.items()}
             session.adapter.load_state(session.model, weights)
             session.adapter.train(session.model, "eval")
             session.seed()
             with session.passing():
                 answer.failed.update(_predictions(session, writer, options.paths, answer, run=f"moved-{seed}"))
+
+
+def _is_whole(value: Typed) -> bool:
+    """Whether a tensor holds whole numbers alone, which no rounding moves."""
+    wide = widen(value)
+    return bool(np.isfinite(wide).all() and (wide == np.round(wide)).all())
 
 
 def _doubled(session: Session, writer: CaptureWriter, options: Infer, answer: Inferred) -> None:

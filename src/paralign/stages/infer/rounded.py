@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from paralign.errors import WorkerFailed
 from paralign.locate.data.array_difference import apart
 from paralign.model import Noise, Pair
@@ -32,6 +34,12 @@ OWN = Method("native", "", "", (), 10.0)
 
 #: what weights that are moved by rounding explain, and how often they are moved
 MOVED, TIMES = Method("native", "", "", (), 5.0), 8
+
+#: the number of the run whose weights are as they are
+AS_IT_IS = -1
+
+#: a prediction that moves by more, or in one run by this many times the median, is decided by a threshold, not by rounding
+SLIGHT, JUMP = 1e-4, 10.0
 
 
 def excuse(context: Context, result: StageResult, reference: Capture, candidate: Capture) -> None:
@@ -85,30 +93,42 @@ def _excuse_moved(context: Context, result: StageResult, wrong: list[Pair], path
 
     The reference's weights are moved by rounding, and the median of how far its prediction then moves is the noise.
     """
+    asked = context.settings.paths
+    asked = asked[: max((asked.index(path) for path in paths if path in asked), default=-1) + 1]  # what draws draws as before
     try:
-        moved = context.reference.record("infer moved", Infer(paths, moved=list(range(TIMES))), {})
+        moved = context.reference.record("infer moved", Infer(asked, moved=[AS_IT_IS, *range(TIMES)]), {})
     except WorkerFailed:
         return
     if Infer.answer(moved).failed:
         return
     for pair in wrong:
-        if pair.reference is None:
+        own = None if pair.reference is None else _moved_distance(pair.reference, asked, native, moved)
+        if own is None or own <= pair.noise_value:
             continue
-        here = native.array(pair.reference)
-        name = f"predict_{paths.index(str(pair.reference.attrs['path']))}"
-        again = [r for r in moved.select(name=name, leaf=pair.reference.leaf) if r.location is not None and r.shape == here.shape]
-        far = sorted(apart(moved.array(each), here) for each in again)
-        if len(far) < TIMES or not math.isfinite(far[-1]):
-            continue
-        own = far[TIMES // 2]
-        if own > pair.noise_value:
-            pair.noise = Noise(own, "how far rounding of its weights moves the reference's")
+        pair.noise = Noise(own, "how far rounding of its weights moves the reference's")
         settle([pair], MOVED, context.settings.tolerance_of("infer"))
         if not pair.wrong:
             result.notes.append(
                 f"{pair.key}: {pair.error or 0.0:.2g} apart, where rounding of its weights moves the reference's by {own:.2g}; "
                 "in float64 the programs do not run"
             )
+
+
+def _moved_distance(record: Record, paths: list[str], native: Capture, moved: Capture) -> float | None:
+    """The median of how far a prediction moves with its weights.
+
+    None where it does not repeat as they are, moves by jumps, or by more than rounding does.
+    """
+    if record.attrs["path"] not in paths:
+        return None
+    here, name = native.array(record), f"predict_{paths.index(str(record.attrs['path']))}"
+    again = {r.run: moved.array(r) for r in moved.select(name=name, leaf=record.leaf) if r.location is not None and r.shape == here.shape}
+    as_it_is = again.pop(f"moved-{AS_IT_IS}", None)
+    if as_it_is is None or len(again) < TIMES or not np.array_equal(as_it_is, here):
+        return None
+    far = sorted(apart(each, here) for each in again.values())
+    own = far[TIMES // 2]
+    return own if own <= SLIGHT and far[-1] <= JUMP * own else None
 
 
 def _is_near(pair: Pair) -> bool:

@@ -78,14 +78,12 @@ def _counted(reference: OwnEvaluated, candidate: OwnEvaluated) -> list[int]:
     """How many samples each side's evaluation counted.
 
     Labels whose leaves have first axes of several lengths (one label a graph, one a node) count their first one, whichever side has
-    it first; of leaves that both sides have, the first that is not equally long decides.
+    it first.
     """
     shared = [leaf for leaf in reference.counts if leaf in candidate.counts]
-    if not shared:
+    if not shared:  # of other names
         return [reference.samples, candidate.samples]
-    differing = [leaf for leaf in shared if reference.counts[leaf] != candidate.counts[leaf]]
-    leaf = (differing or shared)[0]
-    return [reference.counts[leaf], candidate.counts[leaf]]
+    return [reference.counts[shared[0]], candidate.counts[shared[0]]]
 
 
 def _judge_counts(result: StageResult, counts: list[int], told: str) -> None:

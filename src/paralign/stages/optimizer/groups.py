@@ -49,7 +49,16 @@ class Row:
         """The columns that are not told alike."""
         told = [c for c in self.columns if c in self.reference and c in self.candidate]
         judged = [c for c in self.columns if c not in _INFORM and (c in told or (self.is_whole and c != "clipping"))]
-        return [c for c in judged if self.reference.get(c, "") != self.candidate.get(c, "")]
+        return [c for c in judged if not self._agrees(self.reference.get(c, ""), self.candidate.get(c, ""))]
+
+    def _agrees(self, one: str, other: str) -> bool:
+        """Whether two cells say the same.
+
+        Of a rule that is not known, a number stands without what it does.
+        """
+        if self.is_whole or not one or not other:
+            return one == other
+        return one.partition(", ")[0] == other.partition(", ")[0]
 
     @property
     def columns(self) -> list[str]:
@@ -85,7 +94,7 @@ def tell(result: StageResult, experiment: Experiment) -> list[Listing]:
         line = f"settings differ first at {wrong[0].name}: {column}: {told} ({len(wrong)} of {len(rows)} parameters differ)"
         if result.verdict == DIVERGED:
             result.notes.append(line)
-        elif any(_has_own_rule(about) for about in experiment.abouts):
+        elif _may_be_kept_elsewhere(experiment, wrong[0], column):
             result.notes.append(
                 f"the settings that the optimizers tell are not the same (first at {wrong[0].name}: {column}), but a rule of the user's "
                 "own may keep settings elsewhere: the updates that were made agree"
@@ -93,6 +102,16 @@ def tell(result: StageResult, experiment: Experiment) -> list[Listing]:
         else:
             result.warnings.append(f"{line}; the updates that were made do not show it")
     return [_table(rows)]
+
+
+def _may_be_kept_elsewhere(experiment: Experiment, row: Row, column: str) -> bool:
+    """Whether nothing says a setting for sure.
+
+    Both rules are the users' own, or the one that is does not tell it.
+    """
+    own = [_has_own_rule(about) for about in experiment.abouts]
+    silent = [column not in told for told in (row.reference, row.candidate)]
+    return all(own) or any(is_own and tells_not for is_own, tells_not in zip(own, silent, strict=True))
 
 
 def _has_own_rule(about: Mapping[str, Any]) -> bool:
@@ -164,5 +183,13 @@ def _raw(about: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, str]:
     """What the group of a parameter says, where the rule is not known."""
     group = about["groups"][own["group"]] if own["group"] < len(about["groups"]) else {}
     found = {"rule": str(about["class"])}
-    found.update({_NAMES[key]: str(value) for key, value in {**about["settings"], **group}.items() if key in _NAMES})
+    found.update({_NAMES[key]: _said(key, value) for key, value in {**about["settings"], **group}.items() if key in _NAMES})
     return found
+
+
+def _said(key: str, value: Any) -> str:
+    """A setting as those of known rules are said."""
+    if key == "weight_decay" and not value:
+        return "none"
+    plain = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return words.number(float(value)) if plain else str(value)

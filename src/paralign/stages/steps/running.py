@@ -9,7 +9,7 @@ import numpy as np
 
 from paralign.adapters.profile import profile_of
 from paralign.dtypes import EPS
-from paralign.model import DIVERGED, UNDERPOWERED, Noise, Unjudged
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Noise, Unjudged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +32,9 @@ UNJUDGED = "vanishes but for rounding: not judged"
 
 #: the share of a loss below which a part of it is the square of float32's rounding
 SQUARED = EPS["float32"] ** 2
+
+#: beyond this size a value is none of rounding's squares, whatever stands beside it: counts and times are large
+VANISHED = 1e-12
 
 #: calls of one layer in one step that are told apart: twins, triplets, crops, critics on real and on made data
 CALLS = 8
@@ -93,11 +96,12 @@ def excuse_vanishing_parts(pairs: Sequence[Pair]) -> None:
 
     A teacher that still equals its student, a penalty of weights that are zero: beside the other parts nothing of them is left.
     """
-    largest = max((pair.stats.rms_reference for pair in pairs if pair.stats is not None), default=0.0)
-    for pair in pairs:
-        if pair.stats is None or pair.verdict not in (DIVERGED, UNDERPOWERED):
+    parts = [pair for pair in pairs if pair.stats is not None and pair.reference is not None and "float" in pair.reference.dtype]
+    largest = max((pair.stats.rms_reference for pair in parts if pair.stats is not None and pair.verdict == ALIGNED), default=0.0)
+    for pair in parts:
+        if pair.stats is None or pair.verdict not in (DIVERGED, UNDERPOWERED) or pair.key.endswith(".loss"):
             continue
-        if max(pair.stats.rms_reference, pair.stats.rms_candidate) <= SQUARED * largest:
+        if max(pair.stats.rms_reference, pair.stats.rms_candidate) <= min(SQUARED * largest, VANISHED):
             pair.leave_out(Unjudged.ROUNDING, UNJUDGED)
 
 

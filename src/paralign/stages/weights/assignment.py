@@ -45,6 +45,9 @@ MOVED = 0.1
 
 MOVABLE = ("float64", "float32", "float16", "bfloat16")
 
+#: choices by which the candidate lays out the same numbers otherwise than the reference
+FUSED = ("the order inside fused projections", "the order of the parts of fused projections")
+
 
 def planned(context: Context, reference: Capture, candidate: Capture) -> Plan:
     """The first proposal: by the user's rules, names, likeness and the order of execution.
@@ -116,6 +119,12 @@ def proven(context: Context, result: StageResult, plan: Plan, candidate: Capture
         f"the outputs are equal only with these in another layout ({line}), which is the program's own on both sides: "
         "a checkpoint that is loaded as it is would give others"
         for line in proof.turned
+    ]
+    result.warnings += [
+        f"the outputs are equal only with another order of elements ({line}): a checkpoint whose tensors are copied as they lie would give "
+        "others; `paralign convert` writes them in that order"
+        for line in proof.changed
+        if line.startswith(FUSED)
     ]
     if not proof.plan.complete:
         result.notes.append("the outputs are equal although not all tensors have a twin: what is missing does not act on them")

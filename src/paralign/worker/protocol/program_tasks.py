@@ -43,7 +43,7 @@ class Infer(Task[Inferred], task="infer"):
 
     ``operators``: time its operators.
 
-    With ``moved``, predictions alone, once for each of these seeds, with weights that rounding moves.
+    With ``moved``, predictions alone, once for each of these seeds, with weights that rounding moves; as they are for a negative one.
     With ``double``, predictions alone, of the model in float64.
     """
 
