@@ -33,6 +33,20 @@ def propose(site: Site) -> Iterator[Proposal]:
             text = f"({site.text(node)})" if isinstance(node, ast.BinOp) else site.text(node)
             for sign, weight in (("-", LESS), ("+", MORE)):
                 yield site.replaced(node, f"({text} {sign} 1)", ID, tried(site.text(node), f"{text} {sign} 1"), weight)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv) and not isinstance(node.left, ast.UnaryOp):
+            yield from _rounded_up(site, node)
+
+
+def _rounded_up(site: Site, node: ast.BinOp) -> Iterator[Proposal]:
+    """A whole division that rounds up, where the candidate's rounds down."""
+    step = literal(node.right)
+    if is_number(step) and isinstance(step, int) and step > 1:
+        left = f"({site.text(node.left)} + {step - 1})"
+        yield site.replaced(node.left, left, ID, tried(site.text(node), f"{left} // {step}"), MORE)
+    else:
+        left = f"({site.text(node.left)})" if isinstance(node.left, ast.BinOp) else site.text(node.left)
+        whole = f"-(-{left} // {site.text(node.right)})"
+        yield site.replaced(node, f"({whole})", ID, tried(site.text(node), whole), MORE)
 
 
 def _without_one(node: ast.AST | None) -> ast.expr | None:
