@@ -262,6 +262,45 @@ def test_a_settings_file_of_both_sides_is_not_edited(run, tmp_path):
     assert (folder / "port.ini").read_bytes() == INI
 
 
+GLOBBING = (
+    PORT.split("_file =", maxsplit=1)[0].replace("import configparser\n", "")
+    + """
+_here = Path(__file__).resolve().parent
+
+
+def build_model():
+    return lambda x: x
+
+
+def inputs():
+    return np.ones((2, 3))
+
+
+def gain():
+    for file in sorted(_here.glob("*.yaml")):
+        told = file.read_text().split(":")[1]
+    return float(told)
+
+
+def predict(path):
+    numbers = np.array([float(word) for word in open(path).read().split()])
+    return {"score": np.tanh(numbers / 4.0) * gain()}
+"""
+)
+
+
+def test_a_file_that_the_reference_reads_unnamed_is_not_edited(run, tmp_path):
+    settings = block("repair.md", "toml").replace('"data", "metric", "infer"', '"infer"')
+    named = GLOBBING.replace('sorted(_here.glob("*.yaml"))', '[_here / "port.yaml"]')
+    candidate = named.replace("return float(told)", "return sum(float(told) * part for part in (0.3, 0.2))")
+    folder = project(tmp_path / "p", GLOBBING, candidate=candidate, settings=settings)
+    (folder / "port.yaml").write_text("gain: 1.25\n")
+    done = run(folder, "--seconds", "40")
+    assert done.code == 1, done.out + done.err
+    patch = folder / "result" / "repair.patch"
+    assert not patch.exists() or b"port.yaml" not in patch.read_bytes()
+
+
 TORCH = """import torch
 from torch import nn
 from torch.nn import functional as F

@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from paralign.model import Divergence, Point
-from paralign.repair import other_setting
+from paralign.capture import CaptureWriter
+from paralign.model import Divergence, Manifest, Point
+from paralign.repair import elsewhere, other_setting
 from paralign.repair.code_copy import copied
 from paralign.repair.edited_settings import LARGEST, Settings, is_valid
 from paralign.repair.edited_source import Source, Unreadable
 from paralign.repair.named_values import likeness, of_sources
-from paralign.repair.settings_read import settings_read
+from paralign.repair.proposals import is_number
+from paralign.repair.settings_read import files_read, settings_read
 from paralign.repair.settings_scan import DEEPEST, MOST, Unscanned, scanned
 from paralign.run.project import read
+from paralign.worker import looked_at
 
 YAML = """\
 # 3 comments
@@ -131,6 +135,8 @@ def test_keys_without_sections(text, suffix):
         ("a.ini", "[s]\ny = Yes\n", ("s", "y"), False, "[s]\ny = No\n"),
         ("a.yaml", "a:\n  - 'x' # x\n  - y\n", ("a", 0), "z", "a:\n  - 'z' # x\n  - y\n"),
         ("a.yaml", "a: '0.1'\n", ("a",), 0.2, "a: '0.2'\n"),
+        ("a.toml", "y = [\n 1, # keep\n 2,\n]\n", ("y",), [2, 1], "y = [\n 2, # keep\n 1,\n]\n"),
+        ("a.toml", "y = [ [1,2],  [0x3] , true]\n", ("y", 0), [1, 3], "y = [ [1,3],  [0x3] , true]\n"),
     ],
 )
 def test_only_the_value_is_replaced(tmp_path, name, before, keys, value, after):
@@ -139,6 +145,12 @@ def test_only_the_value_is_replaced(tmp_path, name, before, keys, value, after):
     edit = file.edit(entry.start, entry.end, file.written(entry, value))
     assert edit.applied() == after.encode()
     assert is_valid(edit.path, edit.applied())
+
+
+@pytest.mark.parametrize("text", ["y = [\n 1, 2\n]\n", "y = [1, # keep\n 2]\n", "y = ['#', 'a']\n"])
+def test_a_list_with_a_comment_or_lines_is_not_written_with_more_entries(tmp_path, text):
+    file = Settings(tmp_path / "a.toml", text.encode())
+    assert file.written(file.entries[0], [*file.entries[0].value, file.entries[0].value[0]]) == ""
 
 
 @pytest.mark.parametrize(("name", "text"), [("a.ini", "[s]\ny = mean\n"), ("a.yaml", "y: mean\n")])
@@ -161,11 +173,29 @@ def test_a_text_that_would_mean_something_else_is_not_written_bare(tmp_path, nam
         ("a.yaml", b"a: 1\0"),
         ("a.yaml", b"a: 1\n" * LARGEST),
         ("a.yaml", b"a: 'x\n"),
+        ("a.ini", b"[m]\nlayers\n    64\n"),
     ],
 )
 def test_what_is_not_of_its_format_or_large_is_left_alone(tmp_path, name, content):
     with pytest.raises(Unreadable):
         Settings(tmp_path / name, content)
+
+
+@pytest.mark.parametrize(
+    ("text", "suffix", "found"),
+    [
+        ('doc = """\\"""\n[ ]\nx"""\na = 1\n', ".toml", {("a",): 1}),
+        ('doc = """\\\\"""\na = 1\n', ".toml", {("a",): 1}),
+        ('doc: "first\n  b: 2 \\"\n  last"\na: 1\n', ".yaml", {("a",): 1}),
+        ("doc: 'it''s\n  b: 2'\na: 1\n", ".yaml", {("a",): 1}),
+        ("doc: 'it''s'\na: 1\n", ".yaml", {("a",): 1}),
+        ("doc: 'mean' # so\n", ".yaml", {("doc",): "mean"}),
+        ("[s]\ndoc = 'tis\na = 1\nb = 'x' or 'y'\n", ".ini", {("s", "a"): 1}),
+        ("doc = 'tis\na = 1\n", ".conf", {("a",): 1}),
+    ],
+)
+def test_quotes_over_lines_and_apostrophes_end_nothing(text, suffix, found):
+    assert values(text, suffix) == found
 
 
 @pytest.mark.parametrize("text", ["{", '{"a"', "[1", "'", "a = [", 'a = """x', "a = {b", "[[p", "]"])
@@ -318,6 +348,11 @@ def test_paths_and_sentences_are_left_alone(tmp_path, text):
 
 def test_numbers_that_no_float_holds_end_nothing(tmp_path):
     huge = "1" + "0" * 300
+    sources = ("a = 1e999\nb = -1e999\nf(c=1e999)\n", "a = 3\n")
+    for theirs in (("r.json", '{"a": 1e400, "b": 0.5}'), ("r.json", '{"a": [1e400, 2]}'), ("r.yaml", f"a: {huge}\nb: 1e999\n")):
+        for text in ("a: 3\n", "a: 0.5\n", "a: [1, 2]\n", "a: null\n"):
+            found = proposed(tmp_path, ("c.yaml", text), theirs, sources=sources)
+            assert all("inf" not in each for each in found)
     for text in (f"a = {huge}\n", "a = 1e999\n", "a = nan\n", "a = -inf\n", "a = 0\n", "a = 0.0\n", "a = []\n"):
         proposed(tmp_path, ("c.yaml", text.replace(" =", ":")), ("r.toml", "a = 3\nb = 0.5\n"))
 
@@ -356,3 +391,61 @@ def test_a_count_does_not_become_as_large_as_any_number_of_the_reference(tmp_pat
     found = proposed(tmp_path, ("c.toml", "width = 8\n"), theirs)
     assert "width = 31\n" in found
     assert "width = 123456\n" not in found
+
+
+def test_thinking_ends_in_time(tmp_path):
+    theirs, own = (Settings(tmp_path / name, text) for name, text in (("r.toml", b"a = 0.5\n"), ("c.toml", b"a = 0.25\nb = 7\n")))
+
+    def found(until, own=own):
+        return other_setting.proposals("loss", [], ([theirs], [own]), ([], []), [], until)
+
+    assert found(time.monotonic() + 60)
+    assert found(time.monotonic() - 1) == []
+
+
+def test_a_file_of_many_values_is_data(tmp_path):
+    for count, kept in ((other_setting.DATA, True), (other_setting.DATA + 1, False)):
+        text = "".join(f"a{number} = {number}\n" for number in range(count))
+        assert bool(proposed(tmp_path, ("c.toml", text))) == kept
+
+
+def test_many_like_values_take_no_time(tmp_path):
+    own = "".join(f"a{number} = {number % 2}.5\n" for number in range(390))
+    source = "".join(f"b{number} = {number % 2}.5\n" for number in range(3_900))
+    theirs, own = Settings(tmp_path / "r.toml", b"z = 'x'\n"), Settings(tmp_path / "c.toml", own.encode())
+    known = of_sources([Source(Path("r.py"), source.encode())])
+    began = time.monotonic()
+    other_setting._places(own, known, began + 60)
+    other_setting.proposals("loss", [], ([theirs], [own]), ([Source(Path("r.py"), source.encode())], []), [], time.monotonic() + 1)
+    assert time.monotonic() - began < 5
+
+
+def test_numbers_that_are_not_finite_are_none():
+    assert [is_number(each) for each in (float("inf"), float("nan"), 1.5, 3, 1 << 2_000, True)] == [False, False, True, True, False, False]
+
+
+def test_infinite_numbers_of_the_reference_end_nothing_in_statements(tmp_path):
+    theirs = Source(tmp_path / "r.py", b"def build_model():\n    return Linear(3, 4, groups=1e999)\n")
+    own = Source(tmp_path / "c.py", b"import paddle\n\n\ndef build_model():\n    return paddle.nn.Conv2D(3, 4, 5)\n")
+    found = elsewhere.proposals("forward", [], ([theirs], [own]), "paddle", [])
+    assert found
+    assert all("inf" not in each.edit.text for each in found)
+
+
+def test_files_that_a_side_was_seen_to_read(tmp_path):
+    for name in ("a.yaml", "b.yaml", "c.yaml", "d.yaml"):
+        (tmp_path / name).write_text("x: 1\n")
+    (tmp_path / "link.yaml").hardlink_to(tmp_path / "a.yaml")
+    files = {
+        str(tmp_path / "a.yaml"): "1",
+        f"{tmp_path / 'b.yaml'}{looked_at.THERE}": "file",
+        f"{tmp_path / 'd.yaml'}{looked_at.TIME}": "1",
+    }
+    with CaptureWriter(tmp_path / "captures" / "forward", Manifest(files=files)):
+        pass
+    recorder = SimpleNamespace(
+        depended_on={str(tmp_path / "missing.yaml"): "absent"}, asked={"forward", "loss"}, folder=tmp_path / "captures"
+    )
+    read = files_read(recorder)
+    found = [read.has(tmp_path / f"{name}.yaml") for name in ("a", "link", "b", "c", "d", "missing")]
+    assert found == [True, True, False, False, True, False]

@@ -68,7 +68,7 @@ class Settings(Text):
         """A value as another one is written, in whose place it comes; '' where it cannot be."""
         text = self.text[entry.start : entry.end]
         if isinstance(value, (list, tuple)):
-            return self._list(text, entry, list(value))
+            return self._in_place(entry, list(value)) or ("" if set(text) & set("\r\n#;") else self._list(text, entry, list(value)))
         if isinstance(entry.value, (list, dict)):
             return ""
         return self._scalar(text, entry.value, value)
@@ -95,9 +95,36 @@ class Settings(Text):
                 return pair[not value]
         return "true" if value else "false"
 
+    def _in_place(self, entry: Entry, values: list[Any]) -> str:
+        """A list of as many entries, of which only those that differ are written anew.
+
+        '' where one cannot be.
+        """
+        inner = self._inner(entry)
+        if len(inner) != len(values):
+            return ""
+        parts, at = [], entry.start
+        for each, value in zip(inner, values, strict=True):
+            text = self.text[each.start : each.end]
+            if isinstance(value, (list, tuple)) != isinstance(each.value, list):
+                return ""
+            if isinstance(value, (list, tuple)):
+                text = self._in_place(each, list(value)) if value or each.value else text
+            elif value != each.value or isinstance(value, bool) != isinstance(each.value, bool):
+                text = self._scalar(text, each.value, value)
+            if not text:
+                return ""
+            parts += [self.text[at : each.start], text]
+            at = each.end
+        return "".join(parts) + self.text[at : entry.end]
+
+    def _inner(self, entry: Entry) -> list[Entry]:
+        """The entries of a list."""
+        return [each for each in self.entries if entry.start <= each.start < entry.end and each.keys[:-1] == entry.keys]
+
     def _list(self, text: str, entry: Entry, values: list[Any]) -> str:
         """A list as another one is written: in brackets, or with the same separators."""
-        inner = [each for each in self.entries if entry.start <= each.start < entry.end and len(each.keys) == len(entry.keys) + 1]
+        inner = self._inner(entry)
         sample = next((each for each in inner if each.items < 0), entry)
         parts = [self._nested(each) if isinstance(each, (list, tuple)) else self._entry(sample, each) for each in values]
         if "" in parts:
@@ -152,8 +179,8 @@ def is_settings(path: Path, content: bytes) -> bool:
             scanned(text, suffix)
     except configparser.MissingSectionHeaderError:  # a file of keys and values alone
         return True
-    except (ValueError, configparser.Error, RecursionError, MemoryError):
-        return False
+    except (ValueError, configparser.Error, RecursionError, MemoryError, AttributeError, TypeError, LookupError):
+        return False  # of some broken files configparser itself fails
     return True
 
 

@@ -324,7 +324,7 @@ def _fitting(have: object, values: Iterable[object]) -> list[object]:
 def _of_signatures(site: Site, literals: tuple[Literals, ...]) -> Iterator[Proposal]:
     """Arguments that a call leaves out, with numbers that only the reference has."""
     theirs, own = literals
-    lacking = [value for value in theirs.every - own.every if isinstance(value, float) and value not in _COMMON]
+    lacking = [value for value in theirs.every - own.every if isinstance(value, float) and math.isfinite(value) and value not in _COMMON]
     for node in site.nodes:
         known = signature(site.framework, last_name(node)) if isinstance(node, ast.Call) else None
         if known is None or not isinstance(node, ast.Call) or any(isinstance(each, ast.Starred) for each in node.args):
@@ -335,7 +335,9 @@ def _of_signatures(site: Site, literals: tuple[Literals, ...]) -> Iterator[Propo
             if name in given or default is None:
                 continue
             named = theirs.named.get(word(name), set()) - own.named.get(word(name), set())
-            values = dict.fromkeys(lacking[:FEW], LEFT_OUT) | {value: SAME_NAME for value in named if isinstance(value, float)}
+            values = dict.fromkeys(lacking[:FEW], LEFT_OUT) | {
+                value: SAME_NAME for value in named if isinstance(value, float) and math.isfinite(value)
+            }
             for value, weight in values.items():
                 text = f"{name}={value_text(int(value) if isinstance(default, int) and value == int(value) else value)}"
                 start, end = site.source.span(node)

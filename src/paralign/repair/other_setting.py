@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import math
 import re
+import time
 from collections import Counter
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -70,6 +71,9 @@ MOST, VALUES, FEW = 400, 4, 6
 #: entries of a list that is written anew: a longer one is a table
 ENTRIES = 8
 
+#: values of a file from which on it is data; numbers of pairs that are looked at for values in the same place
+DATA, PAIRS = 400, 40_000
+
 #: values in a row that only the reference has otherwise
 PLACES = 3
 
@@ -95,6 +99,7 @@ def proposals(
     settings: tuple[list[Settings], list[Settings]],
     sources: tuple[list[Source], list[Source]],
     points: list[Divergence],
+    until: float = math.inf,
 ) -> list[Proposal]:
     """Edits of the candidate's settings, the likeliest first.
 
@@ -104,16 +109,21 @@ def proposals(
         settings: files of the reference and of the candidate.
         sources: Python files of the reference and of the candidate.
         points: of the stage.
+        until: when to stop thinking of edits, by ``time.monotonic()``.
     """
-    if not any(file.entries for file in settings[1]):
+    theirs, own = ([file for file in files if 0 < len(file.entries) <= DATA] for files in settings)
+    if not own or time.monotonic() > until:
         return []
+    settings = theirs, own
     found: list[Proposal] = []
     known = _known(settings, sources)
     uses = _Uses(stage, doubtful, sources[1], points)
     for file in settings[1]:
-        placed, agreed = _places(file, known.theirs)
+        placed, agreed = _places(file, known.theirs, until)
         right: set[Entry] = set()
         for entry in file.entries:
+            if time.monotonic() > until:
+                return _likeliest(found)
             due, same = _named(entry, known)
             if same or entry.value is ... or _list_of(entry, file) in known.lists:
                 right.add(entry)  # an edit of it could only make good a fault elsewhere
@@ -122,6 +132,10 @@ def proposals(
             less = RIGHTLY_PLACED * (entry in agreed) + KNOWN * (_tells(entry.value) and not known.surplus[float(entry.value)])
             found += _written(file, entry, _further(entry, due, known), uses.gain(entry, file) - less)
         found += _exchanged(file, uses, agreed | right)
+    return _likeliest(found)
+
+
+def _likeliest(found: list[Proposal]) -> list[Proposal]:
     return sorted(found, key=lambda each: -each.weight)[:MOST]
 
 
@@ -266,7 +280,7 @@ def _surplus(some: list[Named], others: list[Named]) -> Counter[float]:
     return counts[0] - counts[1]
 
 
-def _places(file: Settings, theirs: list[Named]) -> tuple[dict[Entry, list[Any]], set[Entry]]:
+def _places(file: Settings, theirs: list[Named], until: float) -> tuple[dict[Entry, list[Any]], set[Entry]]:
     """Values that stand between equal ones in a file of the reference's.
 
     And entries that are among equal ones themselves.
@@ -277,6 +291,8 @@ def _places(file: Settings, theirs: list[Named]) -> tuple[dict[Entry, list[Any]]
     told = [_key(each.value) for each in own]
     for home in sorted({each.home for each in theirs}):
         values = [each.value for each in theirs if each.home == home and not isinstance(each.value, list)]
+        if len(told) * len(values) > PAIRS or time.monotonic() > until:
+            continue
         blocks = SequenceMatcher(None, told, [_key(each) for each in values], autojunk=False).get_opcodes()
         for number, (tag, start, end, first, last) in enumerate(blocks):
             if tag == "equal" and end - start > 1:
@@ -315,6 +331,7 @@ def _derived(have: Any, value: Any) -> list[float]:
     if isinstance(have, int):
         found = [(value - 1) / 2, value * 2 + 1, value / 2, value * 2, value - 1, value + 1]
     else:
+        value = float(value)
         found = [
             1 - value,
             value / 2,

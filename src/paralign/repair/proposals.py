@@ -201,7 +201,9 @@ def literal(node: ast.AST) -> object:
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a number that a float can hold, and no truth value."""
+    """Whether a value is a finite number that a float can hold, and no truth value."""
     if isinstance(value, bool):
         return False
-    return isinstance(value, float) or (isinstance(value, int) and value.bit_length() < LARGEST)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, int) and value.bit_length() < LARGEST

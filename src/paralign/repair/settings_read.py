@@ -1,6 +1,6 @@
 """Which settings files each side reads, by the names that stand in its sources.
 
-A file of both sides is never edited: an edit there is one of the reference too.
+A file of both sides is never edited: an edit there is one of the reference too. What the reference really read is known once it ran.
 """
 
 from __future__ import annotations
@@ -10,17 +10,21 @@ import os
 import re
 from collections import deque
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from paralign.capture import Capture
+from paralign.errors import CaptureFormatError
 from paralign.repair.edited_settings import LARGEST
 from paralign.repair.edited_source import ENDINGS, Source, Unreadable
 from paralign.repair.fault_sites import imported_files
+from paralign.worker import looked_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
     from paralign.run.project import Project, SideSettings
+    from paralign.run.recorder import Recorder
 
 #: entries of folders that are looked at, and settings files of a side: more are data
 ENTRIES, MOST = 20_000, 64
@@ -33,6 +37,10 @@ _OURS = frozenset({"paralign.toml", "pyproject.toml", "package.json"})
 
 #: letters of a name without its ending from which on it names a file
 _SHORTEST = 3
+
+
+#: what stands for a file that is not there
+_NOWHERE = (-1, -1)
 
 
 @dataclass(frozen=True)
@@ -88,6 +96,36 @@ def settings_read(project: Project, out: Path) -> SettingsRead:
     return SettingsRead(tuple(editable[:MOST]), tuple(read[:MOST]))
 
 
+@dataclass(frozen=True)
+class FilesRead:
+    """Files that a side's processes were seen to open, whatever path led there."""
+
+    files: frozenset[tuple[int, int]] = frozenset()
+
+    def has(self, path: Path) -> bool:
+        """Whether a file is among them."""
+        return _file(path) in self.files
+
+
+def files_read(recorder: Recorder) -> FilesRead:
+    """The files behind all captures of a side so far.
+
+    A file of which only was asked whether it is there is not among them: no edit changes that.
+    """
+    told = set(recorder.depended_on)
+    for name in recorder.asked:
+        told.update(_files_of(recorder.folder / name))
+    paths = [path for path, mark in map(looked_at.unmarked, told) if mark in ("", looked_at.TIME)]
+    return FilesRead(frozenset(_file(Path(path)) for path in paths) - {_NOWHERE})
+
+
+def _files_of(capture: Path) -> Iterable[str]:
+    try:
+        return Capture.open(capture).manifest.files
+    except CaptureFormatError:  # it is being recorded anew
+        return ()
+
+
 def _sides(project: Project) -> tuple[SideSettings, SideSettings]:
     return project.reference, project.candidate
 
@@ -117,7 +155,7 @@ def _file(path: Path) -> tuple[int, int]:
     try:
         stat = path.stat()
     except OSError:
-        return (-1, -1)
+        return _NOWHERE
     return stat.st_dev, stat.st_ino
 
 

@@ -28,6 +28,8 @@ _NOTHING = frozenset({"null", "none", "~"})
 _NUMBER = re.compile(r"[+-]?(?:\d[\d_]{0,300}(?:\.[\d_]{0,300})?|\.\d{1,300})(?:[eE][+-]?\d{1,4})?$")
 _DOUBLE = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 _SINGLE = re.compile(r"'[^'\n]*'")
+_LINES = {'"': re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL), "'": re.compile(r"'(?:[^']|'')*'")}
+_ENDS = {'"""': re.compile(r'\\.|"""', re.DOTALL), "'''": re.compile("'''")}
 _GAP = re.compile(r"(?:[\s,]|#[^\n]*)*")
 _WHITE = re.compile(r"[ \t]*")
 _BARE = re.compile(r"[^,\[\](){}\r\n#]+")
@@ -164,10 +166,10 @@ class _Scan:
         """A text in quotes; of one in three quotes only the end is looked for."""
         for three in ('"""', "'''"):
             if self.text.startswith(three, at):
-                end = self.text.find(three, at + 3)
-                if end < 0:
+                close = next((each for each in _ENDS[three].finditer(self.text, at + 3) if each[0] == three), None)
+                if close is None:
                     raise Unscanned("a quote that does not close")
-                end += 3
+                end = close.end()
                 while self.text[end : end + 1] == three[0]:
                     end += 1
                 return end, ...
@@ -203,7 +205,7 @@ class _Scan:
         if self.text[start:end].startswith(("[", "{")) or (lists and self.text[start:end].startswith("(")):
             return self._in_brackets(start, end, keys)
         if self.text[start:end].startswith(('"', "'")):
-            return max(end, self.quoted(start, keys)[0])
+            return self._in_quotes(start, end, keys, comment, lists=lists)
         note = re.search(rf"(?:^|[ \t])[{comment}]", self.text[start:end])
         end_of_value = start + len(self.text[start : start + note.start() if note else end].rstrip())
         if end_of_value <= start:
@@ -231,6 +233,30 @@ class _Scan:
         except Unscanned:
             del self.found[known:]
             return end
+
+    def _in_quotes(self, start: int, end: int, keys: tuple[str | int, ...], comment: str, *, lists: bool) -> int:
+        """A text in quotes, if nothing but a comment follows; gives the end of its line.
+
+        In YAML one may go on over lines; in other formats a value may begin with an apostrophe.
+
+        Raises:
+            Unscanned: a quote that must close does not.
+        """
+        known = len(self.found)
+        try:
+            after = self.quoted(start, keys)[0]
+        except Unscanned:
+            if lists:
+                return end
+            whole = _LINES[self.text[start]].match(self.text, start)
+            if whole is None:
+                raise
+            return whole.end()
+        if after <= end and re.match(rf"[ \t]*(?:$|[ \t][{comment}])", self.text[after:end]) is None:
+            del self.found[known:]
+            whole = None if lists else _LINES[self.text[start]].match(self.text, start)
+            after = after if whole is None else whole.end()
+        return max(end, after)
 
     def _is_number(self, start: int, end: int) -> bool:
         return _NUMBER.match(self.text[start:end]) is not None
@@ -260,7 +286,7 @@ def typed(text: str, *, strict: bool) -> Any:
 
 def _parts(key: str, *, dotted: bool = True) -> tuple[str, ...]:
     """The parts of a dotted key; of one in quotes, the key itself."""
-    if not dotted or (key[:1] in "\"'" and key[-1] == key[0] and key.count(key[0]) == 2):  # noqa: PLR2004 - one pair of quotes
+    if not dotted or (key[:1] in ('"', "'") and key[-1] == key[0] and key.count(key[0]) == 2):  # noqa: PLR2004 - one pair of quotes
         return (key.strip("\"'"),)
     return tuple(str(one or two or three) for one, two, three in _KEY_PART.findall(key)) or (key,)
 

@@ -20,6 +20,7 @@ from paralign.repair.edited_source import Text, Unreadable, line_of, unified
 from paralign.repair.fault_sites import Library, imported_files, sites
 from paralign.repair.fresh_inputs import LARGE, LIKE
 from paralign.repair.ranking import ranked
+from paralign.repair.settings_read import files_read
 from paralign.repair.train_mode import differs_in_train_mode
 from paralign.repair.trial_room import aligned, of
 
@@ -49,8 +50,8 @@ NAMED, AWAY = 16, 0.5
 #: edits of settings that may be tried among those of the named statements, and what they weigh at least
 EARLY, STRONG = 6, 1.8
 
-#: share of the time that is left in which others are thought of
-THOUGHT = 0.3
+#: shares of the time that is left in which others are thought of, and edits of settings
+THOUGHT, ON_SETTINGS = 0.3, 0.1
 
 #: how an id of a kind of edit stands in reports
 RULE = "repair/"
@@ -307,10 +308,11 @@ def _proposals(search: _Search, stage: StageResult) -> Iterator[Proposal]:
     framework = str(search.state.candidate.get("framework", ""))
     found: list[Proposal] = []
     shared = {path.resolve() for path in imported_files(roots[0], project.reference.module)}  # an edit there is one of the reference too
+    read = files_read(search.room.reference)
     for number, divergence in enumerate(stage.divergences[:POINTS]):
         own = _of_user(search, divergence)
         for place, site in enumerate(sites(own, library, roots, project.reference.module, framework)):
-            if not search.room.copy.holds(site.source.path) or site.source.path in shared:
+            if not search.room.copy.holds(site.source.path) or site.source.path in shared or read.has(site.source.path):
                 continue
             _keep(search, site.source)
             found += [_lower(each, 0.6 * place + 0.8 * number) for each in ranked(site)]
@@ -349,8 +351,8 @@ def _sources(search: _Search, library: Library) -> tuple[list[Source], list[Sour
     project = search.project
     files = [imported_files(side.root.resolve(), side.module) for side in (project.reference, project.candidate)]
     theirs, own = ([source for path in each if (source := library.source(path.resolve())) is not None] for each in files)
-    shared = {source.path for source in theirs}
-    return theirs, [source for source in own if source.path not in shared and search.room.copy.holds(source.path)]
+    shared, read = {source.path for source in theirs}, files_read(search.room.reference)
+    return theirs, [each for each in own if each.path not in shared and not read.has(each.path) and search.room.copy.holds(each.path)]
 
 
 def _settings(search: _Search, stage: StageResult, library: Library) -> list[Proposal]:
@@ -360,14 +362,16 @@ def _settings(search: _Search, stage: StageResult, library: Library) -> list[Pro
         return []
     for file in files[1]:
         _keep(search, file)
-    return other_setting.proposals(stage.name, _doubtful(search, stage), files, _sources(search, library), _points(search, stage))
+    until = time.monotonic() + search.room.left * ON_SETTINGS
+    return other_setting.proposals(stage.name, _doubtful(search, stage), files, _sources(search, library), _points(search, stage), until)
 
 
 def _files(search: _Search, library: Library) -> tuple[list[Settings], list[Settings]]:
     """The settings files of the reference, and the candidate's that may be edited."""
     read = search.room.copy.settings
     theirs, own = ([file for path in each if (file := library.settings(path)) is not None] for each in (read.theirs, read.own))
-    return theirs, [file for file in own if search.room.copy.holds(file.path)]
+    seen = files_read(search.room.reference)
+    return theirs, [file for file in own if search.room.copy.holds(file.path) and not seen.has(file.path)]
 
 
 def _elsewhere(search: _Search, stage: StageResult, library: Library) -> list[Proposal]:
@@ -414,10 +418,14 @@ def _kept(search: _Search, stage: StageResult, steps: list[Step]) -> bool:
         stage: that they are to align.
         steps: one edit, or two that undo two faults of it; the last has them all.
     """
+    if _is_of_both(search, steps):
+        return False
     search.progress(f"repair: {stage.name}, the patch is checked in all stages")
     edited = steps[-1].edited
     whole = search.room.run(edited, search.stages, located=True)
     if not aligned(whole, stage.name) or _worse(search.state, whole) or not _holds_afresh(search, stage.name, edited, whole):
+        return False
+    if _is_of_both(search, steps):  # other stages of the reference may read further files
         return False
     before = {each.name: each.verdict for each in search.state.stages}
     gone = [each.name for each in whole.stages if before.get(each.name) == DIVERGED and each.verdict == ALIGNED]
@@ -431,6 +439,12 @@ def _kept(search: _Search, stage: StageResult, steps: list[Step]) -> bool:
     search.edited = edited
     search.state, search.done.verdict = whole, whole.verdict
     return True
+
+
+def _is_of_both(search: _Search, steps: list[Step]) -> bool:
+    """Whether an edit is in a file that the reference reads too, as far as it has run."""
+    read = files_read(search.room.reference)
+    return any(read.has(step.proposal.edit.path) for step in steps)
 
 
 def _told(search: _Search, stage: StageResult, proposal: Proposal, error_after: float | None, others: list[str]) -> Finding:
