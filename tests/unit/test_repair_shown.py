@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from types import SimpleNamespace
 
 from rich.console import Console
@@ -70,15 +71,18 @@ class Room:
 
     left, trials = 100.0, 1
 
+    def __init__(self, *read):
+        self.reference = SimpleNamespace(depended_on={str(path): "" for path in read}, asked=frozenset(), folder=Path())
+
     def run(self, _edited, names, **_how):
         return CheckResult([StageResult(name, ALIGNED) for name in names])
 
 
-def kept(tmp_path, steps):
+def kept(tmp_path, steps, *, room=None, held=True):
     """What is told of edits that were proven in one go."""
     path, content = tmp_path / "net.py", b"a = 1\nb = 2\n"
     stage = StageResult("metric", DIVERGED)
-    search = _Search(SimpleNamespace(folder=tmp_path), Room(), ["metric"], CheckResult([stage]), lambda _: None)
+    search = _Search(SimpleNamespace(folder=tmp_path), room or Room(), ["metric"], CheckResult([stage]), lambda _: None)
     made = []
     for old, new in steps:
         source = Source(path, content)
@@ -87,8 +91,13 @@ def kept(tmp_path, steps):
         said = Words(f"{old} for {new}", "")
         content = edit.applied()
         made.append(Step(Proposal("value", edit, said, Words(f"write {new}", f"改为 {new}")), {path: content}))
-    assert _kept(search, stage, made)
+    assert _kept(search, stage, made) is held
     return [finding for _, finding in search.done.findings]
+
+
+def test_no_edit_is_kept_of_a_file_that_the_reference_was_seen_to_read(tmp_path):
+    (tmp_path / "net.py").write_text("a = 1\nb = 2\n")
+    assert kept(tmp_path, [("1", "3")], room=Room(tmp_path / "net.py"), held=False) == []
 
 
 def test_each_of_two_edits_names_the_other_one(tmp_path):

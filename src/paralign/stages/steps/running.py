@@ -101,7 +101,8 @@ def excuse_vanishing_parts(pairs: Sequence[Pair]) -> None:
     for pair in parts:
         if pair.stats is None or pair.verdict not in (DIVERGED, UNDERPOWERED) or pair.key.endswith(".loss"):
             continue
-        if max(pair.stats.rms_reference, pair.stats.rms_candidate) <= min(SQUARED * largest, VANISHED):
+        size = max(pair.stats.rms_reference, pair.stats.rms_candidate)
+        if 0 < size <= min(SQUARED * largest, VANISHED):  # of values that are not finite no size is known
             pair.leave_out(Unjudged.ROUNDING, UNJUDGED)
 
 
