@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from paralign.port.conversions import conversions
 from paralign.port.converted import convert_code
 from paralign.port.ledger import Fate
 
@@ -119,9 +120,85 @@ def test_a_weight_that_may_be_kept_or_changed_is_left_by_hand(tmp_path, line):
 
 
 def test_layers_of_one_known_class_share_a_weight_as_they_are(tmp_path):
-    body = "from torch import nn\n\nfirst, second = nn.Linear(2, 2), nn.Linear(2, 2)\nfirst.weight = second.weight\n"
+    body = "from torch import nn\n\nfirst, second = nn.Conv2d(2, 2, 1), nn.Conv2d(2, 2, 1)\nfirst.weight = second.weight\n"
     (tmp_path / "source.py").write_text(body, encoding="utf-8")
     ledger = convert_code(tmp_path / "source.py", tmp_path / "port.py", force=True)
     text = (tmp_path / "port.py").read_text(encoding="utf-8")
     assert "first.weight = second.weight" in text
     assert not ledger.left
+
+
+CHANGED = """import torch
+from torch import nn
+
+
+def show(x):
+    print([[round(each, 4) for each in row] for row in x.tolist()])
+
+
+def rows():
+    return torch.arange(9.0).reshape(3, 3) / 10
+
+
+def changed(model):
+    for m in model.modules():
+        if isinstance(m, nn.Linear):
+            m.weight.data.copy_(rows())
+            mask = m.weight.data.abs() > 0.4
+            m.weight.data.mul_(mask)
+            m.weight.data.div_(torch.tensor([1.0, 2.0, 4.0]))
+            m.weight.data.mul_(-0.5)
+            show(m(torch.eye(3)))
+
+
+def known():
+    fc = nn.Linear(3, 3, bias=False)
+    with torch.no_grad():
+        fc.weight.copy_(rows())
+        fc.weight.mul_(rows())
+        fc.weight.add_(torch.tensor([1.0, 2.0, 3.0]))
+    show(fc(torch.eye(3)))
+
+
+def tied_twice():
+    words, head, other = nn.Embedding(3, 3), nn.Linear(3, 3, bias=False), nn.Linear(3, 3, bias=False)
+    with torch.no_grad():
+        words.weight.copy_(rows())
+    head.weight = words.weight
+    other.weight = head.weight
+    show(other(torch.eye(3)))
+
+
+changed(nn.Sequential(nn.Linear(3, 3, bias=False)))
+known()
+tied_twice()
+"""
+
+
+def test_what_changes_a_square_weight_lies_as_in_the_original(tmp_path):
+    pytest.importorskip("paddle")
+    pytest.importorskip("torch")
+    (tmp_path / "source.py").write_text(CHANGED, encoding="utf-8")
+    assert not convert_code(tmp_path / "source.py", tmp_path / "port.py", force=True).left
+    first, second = [
+        subprocess.run([sys.executable, tmp_path / name], capture_output=True, text=True, check=True).stdout.splitlines()
+        for name in ("source.py", "port.py")
+    ]
+    assert first == second
+
+
+def test_weights_that_cannot_be_shared_are_refused():
+    paddle = pytest.importorskip("paddle")
+    space = {"paddle": paddle}
+    exec(conversions().helpers["_tie"], space)
+
+    class Scaled(paddle.nn.Linear):
+        def forward(self, x):
+            return super().forward(x) * 2
+
+    words, head = paddle.nn.Embedding(3, 3), paddle.nn.Linear(3, 3)
+    with pytest.raises(NotImplementedError, match="forward of its own"):
+        space["_tie"](Scaled(3, 3), words)
+    space["_tie"](paddle.nn.Linear(3, 3), head)
+    with pytest.raises(NotImplementedError, match="share already"):
+        space["_tie"](words, head)

@@ -193,6 +193,9 @@ class Converter(Mixer):
 
     def _of_weight(self, node: ast.Attribute) -> bool:
         """Write a weight that may lie the other way round; False of one that is left."""
+        if self._is_linear(node) and not self._is_layout_free() and self.as_written(node):
+            self.generic_visit(node)
+            return True
         if self._has_ties and self._is_linear(node) and not self._is_started() and self.as_read(node):
             pass
         elif self._is_linear(node) and not self._is_own_start(node) and not self._is_layout_free() and not self._is_started():

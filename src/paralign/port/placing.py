@@ -42,7 +42,10 @@ _FRESH = frozenset({
 _LAYOUT_FREE = frozenset({"dtype", "device", "requires_grad", "ndim", "is_cuda"})
 
 #: methods that change every element alike
-_ALIKE = frozenset({"normal_", "zero_", "uniform_", "fill_", "mul_", "requires_grad_", "numel", "nelement"})
+_ALIKE = frozenset({"normal_", "zero_", "uniform_", "fill_", "requires_grad_", "numel", "nelement"})
+
+#: methods that change every element alike where they are given a number
+_ALIKE_BY_NUMBER = frozenset({"add_", "div_", "mul_", "pow_", "sub_"})
 
 #: what of a tensor is a value of its own
 READ = frozenset({
@@ -311,11 +314,11 @@ class Placer(Writer):
             at -= 1
         inner, last = chain[at + 1], chain[at] if at >= 0 else None
         if isinstance(last, ast.Call) and isinstance(last.func, ast.Attribute) and last.func.value is inner:
-            return last.func.attr in _ALIKE  # a method's object is visited without its name
+            return is_alike(last)  # a method's object is visited without its name
         if not isinstance(last, ast.Attribute):
             return False
         called = at > 0 and isinstance(chain[at - 1], ast.Call) and getattr(chain[at - 1], "func", None) is last
-        return last.attr in (_ALIKE if called else _LAYOUT_FREE)
+        return is_alike(chain[at - 1]) if called else last.attr in _LAYOUT_FREE
 
     def _is_whole(self, node: ast.expr) -> bool:
         """Whether an expression is a tensor of its own.
@@ -377,6 +380,23 @@ def is_dotted(node: ast.expr) -> bool:
     while isinstance(node, ast.Attribute):
         node = node.value
     return isinstance(node, ast.Name)
+
+
+def is_alike(call: ast.AST) -> bool:
+    """Whether a method changes every element alike: its arguments are numbers by their form."""
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return False
+    if call.func.attr in _ALIKE:
+        return True
+    given = [*call.args, *[each.value for each in call.keywords]]
+    return call.func.attr in _ALIKE_BY_NUMBER and all(map(_is_number, given))
+
+
+def _is_number(node: ast.expr) -> bool:
+    """Whether an expression is made of literal numbers alone."""
+    parts = (ast.Constant, ast.UnaryOp, ast.BinOp, ast.operator, ast.unaryop)
+    plain = all(isinstance(each, parts) for each in ast.walk(node))
+    return plain and all(isinstance(each.value, int | float) for each in ast.walk(node) if isinstance(each, ast.Constant))
 
 
 #: how programs call what holds their own settings, which are no layers

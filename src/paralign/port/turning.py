@@ -102,8 +102,8 @@ class Turner(Placer):
         """Turn what is written into a weight."""
         if isinstance(value, ast.Constant):
             return
-        self.needs("_turned(")
-        self.text.edit(self.text.start(value), self.text.start(value), f"_turned({self.text.source(node.value)}, ", value)
+        self.needs("_written_for(")
+        self.text.edit(self.text.start(value), self.text.start(value), f"_written_for({self.text.source(node.value)}, ", value)
         self.text.edit(self.text.end(value), self.text.end(value), ")", value, closes=True)
         self.note(node, "torch.nn.Linear.weight", Fate.REWRITTEN, _SAID)
 
@@ -136,7 +136,7 @@ class Turner(Placer):
     def _tied(self, node: ast.Assign, target: ast.Attribute, value: ast.Attribute) -> bool:
         owners = [self.seen.values.get(place(each.value)) for each in (target, value)]
         same = all(isinstance(each, Instance) for each in owners) and owners[0] == owners[1]
-        if same:
+        if same and owners[0] not in map(Instance, _OPEN):  # one may be tied to an Embedding
             self.note(target, "torch.nn.Linear.weight", Fate.EQUAL, "one parameter of two layers of one class")
             return True
         if not is_dotted(target.value) or not is_dotted(value.value) or self.hidden("_tie("):
