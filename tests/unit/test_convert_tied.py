@@ -119,6 +119,24 @@ def test_a_weight_that_may_be_kept_or_changed_is_left_by_hand(tmp_path, line):
     assert [each.fate for each in ledger.places if each.name == "torch.nn.Linear.weight"] == [Fate.BY_HAND]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        'layer.weight.data.copy_(state["fc.weight"])',
+        'layer.weight.data = state["fc.weight"]',
+        'layer.weight.copy_(other.state_dict().pop("fc.weight"))',
+    ],
+)
+def test_a_tensor_of_a_state_may_lie_as_in_paddle_already_and_is_written_by_hand(tmp_path, line):
+    head = "import torch\nfrom torch import nn\n\n\ndef run(layer: nn.Linear, state, other):\n"
+    (tmp_path / "source.py").write_text(f"{head}    {line}\n", encoding="utf-8")
+    ledger = convert_code(tmp_path / "source.py", tmp_path / "port.py", force=True)
+    found = [each for each in ledger.places if each.name == "torch.nn.Linear.weight"]
+    assert Fate.BY_HAND in {each.fate for each in found}
+    assert Fate.REWRITTEN not in {each.fate for each in found}
+    assert ".T.copy_" not in (tmp_path / "port.py").read_text(encoding="utf-8")
+
+
 def test_layers_of_one_known_class_share_a_weight_as_they_are(tmp_path):
     body = "from torch import nn\n\nfirst, second = nn.Conv2d(2, 2, 1), nn.Conv2d(2, 2, 1)\nfirst.weight = second.weight\n"
     (tmp_path / "source.py").write_text(body, encoding="utf-8")

@@ -95,8 +95,21 @@ class Turner(Placer):
             return False
         if call.func.attr not in _WRITES or not call.args or isinstance(call.args[0], ast.Starred):
             return False
+        if self._may_lie_as_in_paddle(call.args[0]):
+            self.by_hand(node, "torch.nn.Linear.weight", f"{_OF_A_STATE}, and which layout it has is not known")
+            return True
         self._turn_value(node, call.args[0])
         return True
+
+    def _may_lie_as_in_paddle(self, value: ast.expr) -> bool:
+        """Whether a value is one of a state, by its name.
+
+        Of the port's own it lies as in Paddle already.
+        """
+        inner = list(ast.walk(value))
+        if any(isinstance(each, ast.Subscript) and isinstance(getattr(each.slice, "value", None), str) for each in inner):
+            return True
+        return any(isinstance(each, ast.Call) and getattr(each.func, "attr", "") in _STATES for each in inner)
 
     def _turn_value(self, node: ast.Attribute, value: ast.expr) -> None:
         """Turn what is written into a weight."""
@@ -118,6 +131,9 @@ class Turner(Placer):
         weight = target.value if past and isinstance(target, ast.Attribute) else target
         if not isinstance(weight, ast.Attribute) or weight.attr != "weight" or getattr(weight.value, "id", "") in ("self", "cls"):
             return False
+        if past and self._may_lie_as_in_paddle(node.value):
+            self.by_hand(node.value, "torch.nn.Linear.weight", f"{_OF_A_STATE}, and which layout it has is not known")
+            return True
         if self._may_turn(weight) and (past or self._is_parameter(node.value)) and not self.hidden("_weight_for("):
             helper = "_turned(" if past else "_weight_for("
             self.needs(helper)
@@ -136,7 +152,7 @@ class Turner(Placer):
     def _tied(self, node: ast.Assign, target: ast.Attribute, value: ast.Attribute) -> bool:
         owners = [self.seen.values.get(place(each.value)) for each in (target, value)]
         same = all(isinstance(each, Instance) for each in owners) and owners[0] == owners[1]
-        if same and owners[0] not in map(Instance, _OPEN):  # one may be tied to an Embedding
+        if same and not (isinstance(owners[0], Instance) and owners[0].of in _OPEN):  # one may be tied to an Embedding
             self.note(target, "torch.nn.Linear.weight", Fate.EQUAL, "one parameter of two layers of one class")
             return True
         if not is_dotted(target.value) or not is_dotted(value.value) or self.hidden("_tie("):
@@ -146,6 +162,12 @@ class Turner(Placer):
         self.text.edit(self.text.start(node), self.text.end(node), written)
         self.note(target, "torch.nn.Linear.weight", Fate.REWRITTEN, "one parameter of both layers, which lies as in PyTorch")
         return True
+
+
+_OF_A_STATE = "a tensor of a state by its name is written into a Linear's weight"
+
+#: what gives tensors by their names
+_STATES = frozenset({"state_dict", "named_parameters", "load", "load_state_dict", "get_parameter"})
 
 
 def _is_tie(node: ast.Assign) -> bool:
