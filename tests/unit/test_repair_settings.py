@@ -202,9 +202,11 @@ def test_quotes_over_lines_and_apostrophes_end_nothing(text, suffix, found):
 @pytest.mark.parametrize("suffix", [".json", ".toml", ".yaml", ".ini", ".conf"])
 def test_broken_texts_raise_one_error_or_nothing(text, suffix):
     try:
-        scanned(text, suffix)
+        found = scanned(text, suffix)
     except Unscanned:
         return
+    assert all(0 <= each.start < each.end <= len(text) for each in found)
+    assert found == sorted(found, key=lambda each: (each.start, -each.end))
 
 
 @pytest.mark.parametrize("text", ["a" + " " * 200_000 + "b", "[" + " " * 200_000, "a: " + "1, " * 60_000, "- " * 2_000, " \n" * 100_000])

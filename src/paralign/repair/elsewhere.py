@@ -24,7 +24,7 @@ from paralign.repair.edited_source import header_end
 from paralign.repair.edits import EDITS, known_value, measured_argument, missing_statement, other_constant
 from paralign.repair.edits.sentences import instead, tried
 from paralign.repair.edits.sentences import lacking as lacking_words
-from paralign.repair.named_literals import Literals, far, key_of, literals_of, with_names
+from paralign.repair.named_literals import COMMON, Literals, far, key_of, literals_of, with_names
 from paralign.repair.proposals import Beside, Proposal, Site, is_number, is_shallow, literal, parts_of, value_text
 from paralign.repair.ranking import FORBIDDEN, changes_files, is_safe
 
@@ -55,9 +55,6 @@ LONGEST = 200
 
 #: likeness of two statements from which on they are held against each other
 ALIKE = 0.45
-
-#: numbers that every program has
-_COMMON = frozenset({0.0, 1.0, 2.0, -1.0})
 
 #: functions of other stages that a stage runs, and that are right only so far as the stage of theirs could see
 _ALSO = {
@@ -276,7 +273,7 @@ def _of_literals(site: Site, literals: tuple[Literals, ...]) -> Iterator[Proposa
     theirs, own = literals
     inside = {id(node) for node in site.nodes}
     acting = {id(each) for node in site.nodes if isinstance(node, ast.Call) and _acts(node) for each in ast.walk(node)}
-    lacking = [value for value in theirs.every - own.every if not isinstance(value, bool) and value not in _COMMON]
+    lacking = [value for value in theirs.every - own.every if not isinstance(value, bool) and value not in COMMON]
     for name, node in with_names(site.statement):
         have = literal(node)
         key = key_of(have)
@@ -324,7 +321,7 @@ def _fitting(have: object, values: Iterable[object]) -> list[object]:
 def _of_signatures(site: Site, literals: tuple[Literals, ...]) -> Iterator[Proposal]:
     """Arguments that a call leaves out, with numbers that only the reference has."""
     theirs, own = literals
-    lacking = [value for value in theirs.every - own.every if isinstance(value, float) and math.isfinite(value) and value not in _COMMON]
+    lacking = [value for value in theirs.every - own.every if isinstance(value, float) and math.isfinite(value) and value not in COMMON]
     for node in site.nodes:
         known = signature(site.framework, last_name(node)) if isinstance(node, ast.Call) else None
         if known is None or not isinstance(node, ast.Call) or any(isinstance(each, ast.Starred) for each in node.args):
@@ -340,10 +337,9 @@ def _of_signatures(site: Site, literals: tuple[Literals, ...]) -> Iterator[Propo
             }
             for value, weight in values.items():
                 text = f"{name}={value_text(int(value) if isinstance(default, int) and value == int(value) else value)}"
-                start, end = site.source.span(node)
-                inside = site.source.text[start : end - 1].rstrip()
-                whole = f"{inside}{'' if inside.endswith(('(', ',')) else ', '}{text})"
-                yield site.replaced(node, whole, other_constant.ID, lacking_words(text, whole), weight)
+                at, comma = site.behind_arguments(node)
+                whole = f"{site.source.text[site.source.span(node)[0] : at]}{comma}{text})"
+                yield site.inserted(at, f"{comma}{text}", other_constant.ID, lacking_words(text, whole), weight)
 
 
 def _number(text: str | None) -> float | None:

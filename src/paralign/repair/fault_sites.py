@@ -160,7 +160,7 @@ def imported_files(root: Path, module: Path) -> list[Path]:
 def packages(root: Path, module: Path, own: frozenset[str]) -> list[str]:
     """Modules that a side's files import before they do anything else, but for its own.
 
-    None where a file changes variables of the environment, which may be meant for what is imported.
+    There are none where a file changes variables of the environment, which may be meant for what is imported.
 
     Args:
         root: of the side's code.

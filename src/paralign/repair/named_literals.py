@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from paralign.repair.edited_source import Source
 
 
+#: numbers that every program has
+COMMON = frozenset({0.0, 1.0, 2.0, -1.0})
+
+
 @dataclass(frozen=True)
 class Literals:
     """The numbers, texts and truth values of a program: those under a name, and all."""

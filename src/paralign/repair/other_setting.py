@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 from paralign.model import SourceLine
 from paralign.repair.edits.sentences import instead, tried
 from paralign.repair.elsewhere import functions_of, run_by
-from paralign.repair.named_literals import far
+from paralign.repair.named_literals import COMMON, far
 from paralign.repair.named_values import Named, likeness, of_settings, of_sources
-from paralign.repair.proposals import Proposal, is_number
+from paralign.repair.proposals import Proposal, is_number, literal_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -79,9 +79,6 @@ PLACES = 3
 
 #: what each further proposal of a value loses, so that those of others are tried between them
 CROWD = 0.03
-
-#: numbers that every program has
-_COMMON = frozenset({0.0, 1.0, 2.0, -1.0})
 
 
 @dataclass(frozen=True)
@@ -269,11 +266,6 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def _key(value: Any) -> Any:
-    """What values are counted by."""
-    return float(value) if is_number(value) else (type(value).__name__, str(value))
-
-
 def _surplus(some: list[Named], others: list[Named]) -> Counter[float]:
     """Numbers that one side has more often than the other."""
     counts = [Counter(float(each.value) for each in side if is_number(each.value)) for side in (some, others)]
@@ -288,12 +280,12 @@ def _places(file: Settings, theirs: list[Named], until: float) -> tuple[dict[Ent
     own = file.scalars
     found: dict[Entry, list[Any]] = {}
     agreed: set[Entry] = set()
-    told = [_key(each.value) for each in own]
+    told = [literal_key(each.value) for each in own]
     for home in sorted({each.home for each in theirs}):
         values = [each.value for each in theirs if each.home == home and not isinstance(each.value, list)]
         if len(told) * len(values) > PAIRS or time.monotonic() > until:
             continue
-        blocks = SequenceMatcher(None, told, [_key(each) for each in values], autojunk=False).get_opcodes()
+        blocks = SequenceMatcher(None, told, [literal_key(each) for each in values], autojunk=False).get_opcodes()
         for number, (tag, start, end, first, last) in enumerate(blocks):
             if tag == "equal" and end - start > 1:
                 agreed |= set(own[start:end])
@@ -314,9 +306,9 @@ def _odd(entry: Entry, lacking: Counter[float], surplus: Counter[float]) -> list
     near = [
         each for each in lacking if each != have and (isinstance(have, float) or (each == int(each) and abs(each) <= GROWN * abs(have)))
     ]
-    near.sort(key=lambda each: (each in _COMMON, far(float(have), each)))
-    due = [_Due(each, ODD - less - 0.15 * place - 0.5 * (each in _COMMON) - _away(have, each)) for place, each in enumerate(near[:FEW])]
-    derived = [other for each in near if each not in _COMMON for other in _derived(have, each)]
+    near.sort(key=lambda each: (each in COMMON, far(float(have), each)))
+    due = [_Due(each, ODD - less - 0.15 * place - 0.5 * (each in COMMON) - _away(have, each)) for place, each in enumerate(near[:FEW])]
+    derived = [other for each in near if each not in COMMON for other in _derived(have, each)]
     derived.sort(key=lambda other: far(float(have), float(other)))
     return due + [_Due(other, DERIVED - less - 0.1 * place, told=False) for place, other in enumerate(derived[:FEW])]
 

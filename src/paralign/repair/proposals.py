@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -62,7 +63,7 @@ class Beside:
     @cached_property
     def spoken(self) -> frozenset[str]:
         """The names in the statement."""
-        return frozenset(_name_of(node) for node in self.nodes)
+        return frozenset(name_of(node) for node in self.nodes)
 
 
 @dataclass
@@ -96,6 +97,11 @@ class Site:
         return list(parts_of(self.statement))
 
     @cached_property
+    def parents(self) -> dict[int, ast.AST]:
+        """The id of a node of the statement -> the node that it is a part of."""
+        return {id(child): node for node in [self.statement, *self.nodes] for child in ast.iter_child_nodes(node)}
+
+    @cached_property
     def names(self) -> list[str]:
         """Names that the function binds before or beside the statement.
 
@@ -123,12 +129,27 @@ class Site:
         start, end = self.source.span(node)
         return Proposal(rule, self.source.edit(start, end, text), words[0], words[1], weight)
 
+    def behind_arguments(self, call: ast.Call) -> tuple[int, str]:
+        """Where one argument more is written, and what comes before it.
+
+        That is behind the last one, whatever comment follows.
+        """
+        text, last = self.source.text, self.source.span(call)[1]
+        parts = [*call.args, *(each.value for each in call.keywords)]
+        if not parts:
+            return last - 1, ""
+        end = max(self.source.span(each)[1] for each in parts)
+        while (bracket := re.match(r"\s*\)", text[end : last - 1])) is not None:  # around the last argument
+            end += bracket.end()
+        return end, ", "
+
     def inserted(self, at: int, text: str, rule: str, words: tuple[Words, Words], weight: float = 0.0) -> Proposal:
         """The proposal to write something before a character."""
         return Proposal(rule, self.source.edit(at, at, text), words[0], words[1], weight)
 
 
-def _name_of(node: ast.AST) -> str:
+def name_of(node: ast.AST) -> str:
+    """The name that a node is or has; '' of one without."""
     return str(getattr(node, "id", None) or getattr(node, "attr", None) or getattr(node, "arg", None) or "")
 
 
@@ -207,3 +228,8 @@ def is_number(value: object) -> bool:
     if isinstance(value, float):
         return math.isfinite(value)
     return isinstance(value, int) and value.bit_length() < LARGEST
+
+
+def literal_key(value: object) -> tuple[str, object]:
+    """What literals are told apart by: 1 and 1.0 are one number, and True is none."""
+    return ("number", float(value)) if is_number(value) else (type(value).__name__, value)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from paralign.catalogue.ported_names import full_name, words
 from paralign.repair.edited_source import Source, Unreadable, header_end
 from paralign.repair.edits import EDITS, missing_statement
-from paralign.repair.proposals import literal, parts_of, statement_at
+from paralign.repair.proposals import literal, name_of, parts_of, statement_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -145,9 +145,9 @@ def is_safe(site: Site, statement: ast.stmt) -> bool:
     """
     own = list(parts_of(statement))
     old = list(site.nodes)
-    known = {_name(node) for node in old}
+    known = {name_of(node) for node in old}
     keywords = {str(node.arg) for node in own if isinstance(node, ast.keyword)}
-    for name in {_name(node) for node in own} - known - {""}:
+    for name in {name_of(node) for node in own} - known - {""}:
         if name in FORBIDDEN or name.startswith("__"):
             return False
         if name in keywords:
@@ -157,7 +157,3 @@ def is_safe(site: Site, statement: ast.stmt) -> bool:
             return False
     new = sum(1 for node in own if literal(node) is not ...) - sum(1 for node in old if literal(node) is not ...)
     return new <= NUMBERS
-
-
-def _name(node: ast.AST) -> str:
-    return str(getattr(node, "id", None) or getattr(node, "attr", None) or getattr(node, "arg", None) or "")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paralign.capture import Capture
+from paralign.capture.layout import read_manifest
 from paralign.errors import CaptureFormatError
 from paralign.repair.edited_settings import LARGEST
 from paralign.repair.edited_source import ENDINGS, Source, Unreadable
@@ -121,7 +121,7 @@ def files_read(recorder: Recorder) -> FilesRead:
 
 def _files_of(capture: Path) -> Iterable[str]:
     try:
-        return Capture.open(capture).manifest.files
+        return read_manifest(capture).files
     except CaptureFormatError:  # it is being recorded anew
         return ()
 

@@ -16,6 +16,7 @@ import numpy as np
 from paralign.capture import Capture
 from paralign.dtypes import widen
 from paralign.errors import CaptureFormatError, UsageError, WorkerFailed
+from paralign.repair.trial_room import of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,9 +45,6 @@ JUDGED = 0.05
 
 #: stages that compare laws of what is drawn: a right edit draws other numbers
 _OF_LAWS = frozenset({"init"})
-
-#: tasks that only tell something of a side, and change nothing in its worker
-_TELLING = frozenset({"describe", "weights", "calls"})
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,7 @@ def made(room: Room, edited: dict[Path, bytes], stage: str) -> Sieve | None:
     if stage in _OF_LAWS:
         return None
     jobs: list[Job] = []
-    result = next(each for each in room.run(edited, [stage], noted=jobs).stages if each.name == stage)
+    result = of(room.run(edited, [stage], noted=jobs), stage)
     own = _opened(Path(job.capture) for job in jobs)
     theirs = _opened(room.reference.folder / name for name in sorted(room.reference.asked))
     places = _places(result, own, theirs)
@@ -262,7 +260,7 @@ def _needed(jobs: list[Job], last: str) -> list[Job]:
         if name in wanted or job.task == "load":
             found.append(job)
             wanted |= {Path(path).name for path in job.values.values() if Path(path).parent == Path(job.capture).parent}
-    return [job for job in reversed(found) if job.task not in _TELLING or Path(job.capture).name in wanted]
+    return found[::-1]
 
 
 __all__ = ["Place", "Sieve", "made"]

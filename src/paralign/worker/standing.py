@@ -97,7 +97,7 @@ def _import_installed(name: str) -> None:
         spec = importlib.util.find_spec(name.partition(".")[0])
         if spec is not None and spec.origin is not None and is_installed(spec.origin):
             importlib.import_module(name)
-    except BaseException:  # noqa: BLE001 - a package may raise what it likes, or ask to end
+    except (Exception, SystemExit):  # noqa: BLE001 - a package may raise what it likes, or ask to end
         return
 
 

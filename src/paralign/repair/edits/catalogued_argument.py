@@ -127,9 +127,7 @@ def _set(site: Site, call: ast.Call, argument: str, text: str, words: tuple[Word
             if site.text(each.value) != text:
                 yield site.replaced(each.value, text, ID, words, weight)
             return
-    at = site.source.span(call)[1] - 1
-    before = site.source.text[:at].rstrip()
-    comma = "" if before.endswith("(") else " " if before.endswith(",") else ", "
+    at, comma = site.behind_arguments(call)
     yield site.inserted(at, f"{comma}{argument}={text}", ID, words, weight)
 
 

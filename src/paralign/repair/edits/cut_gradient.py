@@ -28,10 +28,9 @@ def propose(site: Site) -> Iterator[Proposal]:
     """Each value of the statement cut off, in frameworks whose tensors have ``detach()``."""
     if not full_name(site.framework, "detach"):
         return
-    parents = {id(child): node for node in [site.statement, *site.nodes] for child in ast.iter_child_nodes(node)}
     spoken = any(_cuts(node) for beside in site.beside for node in ast.walk(beside.function))
     for node in site.nodes:
-        parent = parents.get(id(node))
+        parent = site.parents.get(id(node))
         if not isinstance(node, _VALUES) or not _is_value(node, parent) or _cuts(parent):
             continue
         text = f"({site.text(node)})" if isinstance(node, ast.BinOp) else site.text(node)

@@ -97,10 +97,7 @@ def _changes(site: Site, call: ast.Call, name: str, value: Any, due: Any) -> Ite
     place = known.names.index(offered[0]) if known is not None and offered else -1
     if known is not None and offered and place >= len(call.args):
         due_text = _in_port(site, call, offered[0], name, text)
-        at = site.source.span(call)[1] - 1
-        comma = ", " if call.args or call.keywords else ""
-        if site.source.text[:at].rstrip().endswith(","):
-            comma = " "
+        at, comma = site.behind_arguments(call)
         yield (offered[0], at, at, f"{comma}{offered[0]}={due_text}", due_text)
 
 

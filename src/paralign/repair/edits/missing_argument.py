@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from paralign.catalogue.ported_names import last_name, signature
 from paralign.repair.edits.sentences import lacking
-from paralign.repair.proposals import is_number, literal, value_text
+from paralign.repair.proposals import is_number, literal, literal_key, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,13 +44,9 @@ def propose(site: Site) -> Iterator[Proposal]:
 
 def _spoken(site: Site) -> list[object]:
     """Literals of the reference's statements that the candidate's lacks."""
-    own = {_key(literal(node)) for node in site.nodes if literal(node) is not ...}
-    found = {_key(value): value for each in site.beside for node in each.nodes if (value := literal(node)) is not ...}
+    own = {literal_key(literal(node)) for node in site.nodes if literal(node) is not ...}
+    found = {literal_key(value): value for each in site.beside for node in each.nodes if (value := literal(node)) is not ...}
     return [value for key, value in found.items() if key not in own]
-
-
-def _key(value: object) -> tuple[str, object]:
-    return ("number", float(value)) if is_number(value) else (type(value).__name__, value)  # type: ignore[arg-type]
 
 
 def _parameters(site: Site, node: ast.Call) -> list[tuple[str, object]]:
@@ -104,14 +100,6 @@ def _fits(default: object, value: object) -> bool:
 
 
 def _with(site: Site, node: ast.Call, argument: str, weight: float) -> Proposal:
-    parts = [*node.args, *(each.value for each in node.keywords)]
-    if not parts:
-        whole = f"{site.text(node.func)}({argument})"
-        return site.replaced(node, whole, ID, lacking(argument, whole), weight)
-    end = max(site.source.span(each)[1] for each in parts)
-    brackets = site.source.text[end : site.source.span(node)[1]]
-    while brackets.count(")") > 1:  # those around the last argument
-        end += brackets.index(")") + 1
-        brackets = site.source.text[end : site.source.span(node)[1]]
-    shown = f"{site.source.text[site.source.span(node)[0] : end]}, {argument})"
-    return site.inserted(end, f", {argument}", ID, lacking(argument, shown), weight)
+    at, comma = site.behind_arguments(node)
+    whole = f"{site.source.text[site.source.span(node)[0] : at]}{comma}{argument})"
+    return site.inserted(at, f"{comma}{argument}", ID, lacking(argument, whole), weight)

@@ -30,8 +30,7 @@ _VALUES = (ast.Name, ast.Call, ast.BinOp, ast.Subscript)
 
 def propose(site: Site) -> Iterator[Proposal]:
     """Each value of the statement put through each such layer."""
-    parents = {id(child): node for node in [site.statement, *site.nodes] for child in ast.iter_child_nodes(node)}
-    values = [node for node in site.nodes if _is_value(node, parents.get(id(node)))]
+    values = [node for node in site.nodes if _is_value(node, site.parents.get(id(node)))]
     for before, weight in _layers(site).items():
         for node in values:
             whole = f"{before}({site.text(node)})"

@@ -33,17 +33,16 @@ def propose(site: Site) -> Iterator[Proposal]:
 
     Parts are the reference's.
     """
-    parents = {id(child): node for node in [site.statement, *site.nodes] for child in ast.iter_child_nodes(node)}
-    places = [node for node in site.nodes if _is_value(node, parents.get(id(node)))]
+    places = [node for node in site.nodes if _is_value(node, site.parents.get(id(node)))]
     for op, text in _terms(site)[:MOST]:
         for node in places:
             sum_of_terms = op in "+-" and isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub | ast.Mult | ast.Div)
             whole = f"{site.text(node) if sum_of_terms else _held(site.text(node), node)} {op} {text}"
             if text not in site.text(node):
-                yield site.replaced(node, _placed(whole, parents.get(id(node))), ID, lacking(f"{op} {text}", whole), WEIGHT)
+                yield site.replaced(node, _placed(whole, site.parents.get(id(node))), ID, lacking(f"{op} {text}", whole), WEIGHT)
             if op in "-/":
                 turned = f"{text} {op} {_held(site.text(node), node)}"
-                yield site.replaced(node, _placed(turned, parents.get(id(node))), ID, lacking(f"{text} {op}", turned), WEIGHT / 2)
+                yield site.replaced(node, _placed(turned, site.parents.get(id(node))), ID, lacking(f"{text} {op}", turned), WEIGHT / 2)
     values = [node for node in places if not isinstance(node, ast.Constant)]
     for text in _slices(site):
         for node in values:

@@ -24,12 +24,11 @@ _COUNTS = frozenset({"len", "numel", "size", "range", "arange", "linspace", "zer
 
 def propose(site: Site) -> Iterator[Proposal]:
     """Each count of the statement with one more or less."""
-    parents = {id(child): node for node in [site.statement, *site.nodes] for child in ast.iter_child_nodes(node)}
     for node in site.nodes:
         inner = _without_one(node)
         if inner is not None:
             yield site.replaced(node, site.text(inner), ID, tried(site.text(node), site.text(inner)), DROPPED)
-        elif _is_count(node, parents.get(id(node))) and _without_one(parents.get(id(node))) is None:
+        elif _is_count(node, site.parents.get(id(node))) and _without_one(site.parents.get(id(node))) is None:
             text = f"({site.text(node)})" if isinstance(node, ast.BinOp) else site.text(node)
             for sign, weight in (("-", LESS), ("+", MORE)):
                 yield site.replaced(node, f"({text} {sign} 1)", ID, tried(site.text(node), f"{text} {sign} 1"), weight)

@@ -9,7 +9,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from paralign.repair.edits.sentences import instead, tried
-from paralign.repair.proposals import Proposal, is_number, literal, value_text
+from paralign.repair.proposals import Proposal, is_number, literal, literal_key, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,20 +30,20 @@ def propose(site: Site) -> Iterator[Proposal]:
     """Other literals, one at a time; where both statements have as many numbers, all of them."""
     nodes = [node for node in site.nodes if literal(node) is not ... and not _is_inside(node, site)]
     yield from _all(site, nodes)
-    own = {_key(literal(node)) for node in nodes}
-    lacked = [value for value in _values(node for each in site.beside for node in each.nodes) if _key(value) not in own]
-    known = [value for value in _values(node for each in site.beside for node in each.nodes) if _key(value) in own]
+    own = {literal_key(literal(node)) for node in nodes}
+    lacked = [value for value in _values(node for each in site.beside for node in each.nodes) if literal_key(value) not in own]
+    known = [value for value in _values(node for each in site.beside for node in each.nodes) if literal_key(value) in own]
     nearby = _values(node for each in site.beside[:1] for node in ast.walk(each.function))[:MOST]
     for node in nodes:
         have = literal(node)
         pools = ((lacked, LACKED), (known, KNOWN), (nearby, NEARBY), (_like(have), LIKE))
-        seen = {_key(have)}
+        seen = {literal_key(have)}
         for pool, weight in pools:
             for value in pool:
                 text = value_text(value)
-                if _key(value) in seen or not text or not _fits(have, value):
+                if literal_key(value) in seen or not text or not _fits(have, value):
                     continue
-                seen.add(_key(value))
+                seen.add(literal_key(value))
                 words = tried(site.text(node), text) if weight == LIKE else instead(site.text(node), text)
                 yield site.replaced(node, text, ID, words, weight)
 
@@ -51,10 +51,6 @@ def propose(site: Site) -> Iterator[Proposal]:
 def _is_inside(node: ast.AST, site: Site) -> bool:
     """Whether a literal is the number of a negative one, which is a literal itself."""
     return any(isinstance(each, ast.UnaryOp) and each.operand is node and literal(each) is not ... for each in site.nodes)
-
-
-def _key(value: object) -> tuple[str, object]:
-    return ("number", float(value)) if is_number(value) else (type(value).__name__, value)  # type: ignore[arg-type]
 
 
 def _fits(have: object, value: object) -> bool:
@@ -70,7 +66,7 @@ def _values(nodes: Iterable[ast.AST]) -> list[object]:
     for node in nodes:
         value = literal(node)
         if isinstance(value, bool | str) or is_number(value):
-            found.setdefault(_key(value), value)
+            found.setdefault(literal_key(value), value)
     return list(found.values())
 
 

@@ -24,10 +24,9 @@ _VALUES = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
 
 def propose(site: Site) -> Iterator[Proposal]:
     """Each value of the statement with the other sign."""
-    parents = {id(child): node for node in [site.statement, *site.nodes] for child in ast.iter_child_nodes(node)}
     theirs, own = (sum(1 for node in nodes if _is_turned(node)) for nodes in ([n for b in site.beside[:1] for n in b.nodes], site.nodes))
     for node in site.nodes:
-        parent = parents.get(id(node))
+        parent = site.parents.get(id(node))
         if isinstance(node, ast.UnaryOp) and _is_turned(node):
             whole = site.text(node.operand)
             whole = f"({whole})" if isinstance(node.operand, ast.BinOp | ast.BoolOp | ast.Compare | ast.IfExp) else whole

@@ -31,13 +31,12 @@ _PARTS = (ast.Name, ast.Attribute, ast.Call, ast.BinOp, ast.Subscript, ast.Const
 
 def propose(site: Site) -> Iterator[Proposal]:
     """Every two parts that could have been taken for each other, in exchanged places."""
-    parents = {id(child): node for node in [site.statement, *site.nodes] for child in ast.iter_child_nodes(node)}
     yield from _nested(site)
-    parts = [node for node in site.nodes if isinstance(node, _PARTS) and _is_free(node, parents.get(id(node)))]
-    pairs = [(one, other) for one, other in combinations(parts, 2) if _may_turn(site, one, other, parents)]
-    pairs.sort(key=lambda pair: not _is_alike(pair[0], pair[1], parents))
+    parts = [node for node in site.nodes if isinstance(node, _PARTS) and _is_free(node, site.parents.get(id(node)))]
+    pairs = [(one, other) for one, other in combinations(parts, 2) if _may_turn(site, one, other)]
+    pairs.sort(key=lambda pair: not _is_alike(site, *pair))
     for one, other in pairs[:MOST]:
-        yield _turned(site, one, other, ALIKE if _is_alike(one, other, parents) else ANY)
+        yield _turned(site, one, other, ALIKE if _is_alike(site, one, other) else ANY)
 
 
 def _nested(site: Site) -> Iterator[Proposal]:
@@ -65,7 +64,7 @@ def _is_free(node: ast.AST, parent: ast.AST | None) -> bool:
     return not isinstance(node, ast.Constant) or isinstance(node.value, int | float)
 
 
-def _may_turn(site: Site, one: ast.AST, other: ast.AST, parents: dict[int, ast.AST]) -> bool:
+def _may_turn(site: Site, one: ast.AST, other: ast.AST) -> bool:
     """Whether two parts lie apart and differ.
 
     Neighbours are exchanged by another kind of edit.
@@ -73,15 +72,15 @@ def _may_turn(site: Site, one: ast.AST, other: ast.AST, parents: dict[int, ast.A
     spans = site.source.span(one), site.source.span(other)
     if spans[0][1] > spans[1][0] or site.text(one) == site.text(other):
         return False
-    parent = parents.get(id(one))
-    beside = parent is parents.get(id(other)) and not isinstance(parent, ast.BinOp | ast.Compare)
+    parent = site.parents.get(id(one))
+    beside = parent is site.parents.get(id(other)) and not isinstance(parent, ast.BinOp | ast.Compare)
     both_constant = isinstance(one, ast.Constant) and isinstance(other, ast.Constant)
     return not beside and (both_constant or not (isinstance(one, ast.Constant) or isinstance(other, ast.Constant)))
 
 
-def _is_alike(one: ast.AST, other: ast.AST, parents: dict[int, ast.AST]) -> bool:
+def _is_alike(site: Site, one: ast.AST, other: ast.AST) -> bool:
     """Whether two parts stand at the same place of two terms, calls or indices."""
-    first, second = parents.get(id(one)), parents.get(id(other))
+    first, second = site.parents.get(id(one)), site.parents.get(id(other))
     if type(first) is not type(second) or first is second or first is None or second is None:
         return False
     if isinstance(first, ast.BinOp) and isinstance(second, ast.BinOp):

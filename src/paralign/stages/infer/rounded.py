@@ -8,12 +8,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from paralign.errors import WorkerFailed
 from paralign.locate.data.array_difference import apart
 from paralign.model import Noise, Pair
 from paralign.stages.common.judging import Method, settle
+from paralign.stages.infer.moved_weights import moved
 from paralign.worker.protocol import Infer
 
 if TYPE_CHECKING:
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.context import Context
     from paralign.model import Record, StageResult
+    from paralign.stages.infer.moved_weights import Moved
 
 #: relative L2 distance of two predictions in float64 up to which they agree: rounding of float64, enlarged as much as that of float32
 AGREE = 1e-9
@@ -32,11 +32,8 @@ FAR = 1e-2
 #: what the reference's own distance from float64 explains, ten times over
 OWN = Method("native", "", "", (), 10.0)
 
-#: what weights that are moved by rounding explain, and how often they are moved
-MOVED, TIMES = Method("native", "", "", (), 5.0), 8
-
-#: the number of the run whose weights are as they are
-AS_IT_IS = -1
+#: what weights that are moved by rounding explain
+MOVED = Method("native", "", "", (), 5.0)
 
 #: a prediction that moves by more, or in one run by this many times the median, is decided by a threshold, not by rounding
 SLIGHT, JUMP = 1e-4, 10.0
@@ -93,16 +90,11 @@ def _excuse_moved(context: Context, result: StageResult, wrong: list[Pair], path
 
     The reference's weights are moved by rounding, and the median of how far its prediction then moves is the noise.
     """
-    asked = context.settings.paths
-    asked = asked[: max((asked.index(path) for path in paths if path in asked), default=-1) + 1]  # what draws draws as before
-    try:
-        moved = context.reference.record("infer moved", Infer(asked, moved=[AS_IT_IS, *range(TIMES)]), {})
-    except WorkerFailed:
-        return
-    if Infer.answer(moved).failed:
+    found = moved(context, paths)
+    if found is None:
         return
     for pair in wrong:
-        own = None if pair.reference is None else _moved_distance(pair.reference, asked, native, moved)
+        own = None if pair.reference is None else _moved_distance(pair.reference, native, found)
         if own is None or own <= pair.noise_value:
             continue
         pair.noise = Noise(own, "how far rounding of its weights moves the reference's")
@@ -114,20 +106,16 @@ def _excuse_moved(context: Context, result: StageResult, wrong: list[Pair], path
             )
 
 
-def _moved_distance(record: Record, paths: list[str], native: Capture, moved: Capture) -> float | None:
+def _moved_distance(record: Record, native: Capture, found: Moved) -> float | None:
     """The median of how far a prediction moves with its weights.
 
     None where it does not repeat as they are, moves by jumps, or by more than rounding does.
     """
-    if record.attrs["path"] not in paths:
+    here = native.array(record)
+    far = sorted(apart(each, here) for each in found.of(native, record))
+    if not far:
         return None
-    here, name = native.array(record), f"predict_{paths.index(str(record.attrs['path']))}"
-    again = {r.run: moved.array(r) for r in moved.select(name=name, leaf=record.leaf) if r.location is not None and r.shape == here.shape}
-    as_it_is = again.pop(f"moved-{AS_IT_IS}", None)
-    if as_it_is is None or len(again) < TIMES or not np.array_equal(as_it_is, here):
-        return None
-    far = sorted(apart(each, here) for each in again.values())
-    own = far[TIMES // 2]
+    own = far[len(far) // 2]
     return own if own <= SLIGHT and far[-1] <= JUMP * own else None
 
 

@@ -9,17 +9,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from paralign.errors import WorkerFailed
 from paralign.model import ALIGNED, Pair
-from paralign.worker.protocol import Infer
+from paralign.stages.infer.moved_weights import moved
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.context import Context
     from paralign.model import StageResult
-
-#: predictions of the reference with weights that are moved
-TIMES = 8
+    from paralign.stages.infer.moved_weights import Moved
 
 #: the share of a prediction's elements up to which rounding may decide
 SHARE = 0.02
@@ -38,14 +35,11 @@ def excuse(context: Context, result: StageResult, reference: Capture, candidate:
     if not wrong:
         return
     paths = list(dict.fromkeys(str(pair.reference.attrs["path"]) for pair in wrong if pair.reference is not None))
-    try:
-        moved = context.reference.record("infer moved", Infer(paths, moved=list(range(TIMES))), {})
-    except WorkerFailed:
-        return
-    if Infer.answer(moved).failed:
+    found = moved(context, paths)
+    if found is None:
         return
     for pair in wrong:
-        _excuse(pair, paths, (reference, candidate, moved), result)
+        _excuse(pair, found, (reference, candidate), result)
 
 
 def _is_whole(pair: Pair) -> bool:
@@ -58,14 +52,13 @@ def _is_whole(pair: Pair) -> bool:
     return "int" in first.dtype and "path" in first.attrs
 
 
-def _excuse(pair: Pair, paths: list[str], captures: tuple[Capture, Capture, Capture], result: StageResult) -> None:
-    reference, candidate, moved = captures
+def _excuse(pair: Pair, found: Moved, captures: tuple[Capture, Capture], result: StageResult) -> None:
+    reference, candidate = captures
     first, second = pair.reference, pair.candidate
     if first is None or second is None:
         return
     here, there = reference.value(first).array, candidate.value(second).array
-    name = f"predict_{paths.index(str(first.attrs['path']))}"
-    again = [moved.value(r).array for r in moved.select(name=name, leaf=first.leaf) if r.location is not None and r.shape == first.shape]
+    again = found.of(reference, first)
     if not again:
         return
     loose = np.logical_or.reduce([each != here for each in again])
