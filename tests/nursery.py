@@ -169,7 +169,7 @@ class WorkerNursery(Nursery):
         if command[1] == "--standing":
             from paralign.worker import standing
 
-            standing.serve(command[2], self.program._die_with_parent, self.program._serve)
+            standing.serve(command[2], command[3:], self.program._die_with_parent, self.program._serve)
         else:
             self.program.main(command[1])
 
