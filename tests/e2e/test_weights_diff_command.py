@@ -37,7 +37,7 @@ def test_what_differs_is_listed_worst_first(run, tmp_path):
     assert lines[2:6] == ["only in the first:", "  gone", "only in the second:", "  new"]
     assert lines[7].split()[:2] == ["t29", "0.29"]
     assert "… and 9 more that differ (--all lists every tensor)" in done.out
-    assert lines[-1] == "different: 1 tensors agree, 29 differ, 1 only in the first, 1 only in the second"
+    assert lines[-1] == "different: 1 tensor agrees, 29 differ, 1 only in the first, 1 only in the second"
     told = json.loads(run("weights", "diff", tmp_path / "a.npz", tmp_path / "b.npz", "--json").out)
     assert (told["same"], told["missing"], told["extra"], told["different"][0]) == (False, ["gone"], ["new"], "t29")
     assert told["rows"][29]["spreads"][0]["std"] == pytest.approx(float(tensors["t29"].array.std()), rel=1e-5)

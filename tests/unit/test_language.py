@@ -18,7 +18,7 @@ from paralign.progress.steps import STEPS, State
 from paralign.registry import STAGES
 from paralign.report import findings
 from paralign.report.chinese import CHINESE
-from paralign.report.language import current, say, speaking, stage
+from paralign.report.language import current, of_one, say, speaking, stage
 from paralign.report.weight_tables import VERDICTS
 from paralign.verification.certificate import Judgement
 
@@ -177,3 +177,21 @@ def test_the_page_tells_the_command_with_its_stages(capsys, port, words, command
     (port / "out" / "report.html").unlink()
     printed(capsys, "report", str(port / "out"))
     assert f"<code>{expected}</code>" in (port / "out" / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("1 values that differ", "1 value that differs"),
+        ("and 1 more values", "and 1 more value"),
+        ("1 random operations here, 0 there", "1 random operation here, 0 there"),
+        ("1 batches, 1 classes, 1 axes", "1 batch, 1 class, 1 axis"),
+        ("step 1 values differ, 1 of 1 tensors", "step 1 values differ, 1 of 1 tensors"),
+        ("0.1 values, fc.1 weights, -1 values, 11 places, 1,001 rows", "0.1 values, fc.1 weights, -1 values, 11 places, 1,001 rows"),
+        ("1 lens, 1 places-of-mine, 1 values.txt", "1 lens, 1 places-of-mine, 1 values.txt"),
+    ],
+)
+def test_one_of_something_is_called_by_its_singular(text, told):
+    assert of_one(text) == say(text) == told
+    with speaking("zh"):
+        assert say(text) == text

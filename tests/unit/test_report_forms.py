@@ -75,6 +75,56 @@ def result(tmp_path):
     )
 
 
+PATCH = "--- a/port.py\n+++ b/port.py\n@@ -1 +1 @@\n-y = `x` * 0.1\n+y = x * 0.2\n"
+
+
+@pytest.fixture
+def patched(result, tmp_path):
+    """The report of a stage with two points, which a proven edit at the first of them makes aligned."""
+    stage = result.stages[1]
+    first = stage.divergences[0]
+    first.rule, first.error, first.error_after = "repair/value", None, None
+    stage.divergences.append(replace(first, candidate=point(tmp_path, "candidate", 20, "line_20 = 20"), rule="", confirmed=False))
+    stage.findings.append(Finding("repair/value", "`0.1` here", "write `0.2` at candidate.py:12", True, 0.5, 0.0, PATCH))
+    return told(result.to_dict(), root=tmp_path)
+
+
+def test_a_proven_patch_is_shown_with_what_came_of_it_and_without_the_points_that_it_mends(patched):
+    tried = "proven: with this changed the error goes from 0.5 to 0"
+    forward = patched.stages[1]
+    assert forward.mended
+    assert forward.sentence == "`0.1` here; write `0.2` at candidate.py:12 (reference: reference.py:12)"
+    for form in (markdown(patched), junit(patched)):
+        assert tried in form
+        assert "line_20" not in form
+        assert "confirmed by" not in form
+    assert "```diff\n-y = `x` * 0.1\n+y = x * 0.2\n```" in markdown(patched)
+    shown = html(Both(patched, patched))
+    assert tried in shown
+    assert "Further points; with the patch the stage is aligned" in shown
+
+
+def test_a_patch_that_was_not_proven_hides_no_point(patched):
+    forward = patched.stages[1]
+    doubted = replace(forward, causes=tuple(replace(cause, proven=False) for cause in forward.causes))
+    assert not doubted.mended
+    assert len(doubted.starting) == 2
+    assert "line_20" in markdown(replace(patched, stages=(doubted,)))
+
+
+def test_backquotes_of_a_patch_do_not_end_its_block(patched):
+    forward = patched.stages[1]
+    hostile = replace(forward, causes=tuple(replace(cause, patch=("+```", "+# heading")) for cause in forward.causes))
+    assert "````diff\n+```\n+# heading\n````" in markdown(replace(patched, stages=(hostile,)))
+
+
+def test_a_point_without_a_line_says_so_on_the_page(result, tmp_path):
+    stage = result.stages[1]
+    stage.divergences[0].reference = Point("fc", "Linear", None, None)
+    report = told(result.to_dict(), root=tmp_path)
+    assert "the line is not known" in html(Both(report, report))
+
+
 def test_the_sentence_of_a_stage_is_its_cause_or_its_line(result, tmp_path):
     report = told(result.to_dict(), root=tmp_path)
     sentences = {stage.name: stage.sentence for stage in report.stages}

@@ -71,7 +71,7 @@ def test_sentence_both_lines_evidence_further_lines():
         "  candidate: port.py:7  self.bn = nn.BatchNorm2D(8)",
         "  error 0.5, 5.0e+06 times its noise; of its inputs 0; of the outputs with the reference's value put here 0",
         "  further lines: port.py:9, port.py:11 · the same at 3 more places",
-        "-v shows 1 values that differ, and arguments; report.json has all",
+        "-v shows 1 value that differs, and arguments; report.json has all",
     ]
 
 
@@ -87,6 +87,18 @@ def test_a_patch_stands_in_the_place_of_the_candidates_line():
         "  further lines: port.py:9, port.py:11 · the same at 3 more places",
     ]
     assert "  not gone: data" in lines
+
+
+@pytest.mark.parametrize(("proven", "patch", "told"), [(True, PATCH, False), (False, PATCH, True), (True, "", True)])
+def test_other_points_are_named_unless_a_proven_patch_makes_the_stage_aligned(proven, patch, told):
+    cause = Finding("repair/value", "the candidate has `0.1`", "write `0.2`", proven, 0.5, 1e-16, patch)
+    stage = diverged(findings=[cause])
+    stage.divergences.append(fault("extra"))
+    assert any("other points, perhaps of the same fault" in line for line in below(stage)) is told
+
+
+def test_one_further_place_is_told_in_the_singular():
+    assert "the same at 1 more place" in below(diverged(found=fault(repeats=1)))[4].split(" · ")
 
 
 def test_a_value_that_was_followed_is_told_with_the_references():
@@ -195,7 +207,7 @@ def test_never_more_than_twelve_lines_and_every_fault_has_a_line_or_is_counted(c
 
 def test_what_is_left_out_is_counted():
     stage = diverged(warnings=["w"], notes=["n", "m"], tables=[Listing("t", ["a"], [["1"]])], findings=[Finding("a", "b", "c")] * 3)
-    assert below(stage)[-1] == "-v shows 1 warnings, 2 notes, 1 tables, 2 causes, 1 values that differ, and arguments; report.json has all"
+    assert below(stage)[-1] == "-v shows 1 warning, 2 notes, 1 table, 2 causes, 1 value that differs, and arguments; report.json has all"
 
 
 def test_verbose_shows_everything():
@@ -227,7 +239,7 @@ def test_many_notes_and_tables_of_aligned_stages_are_folded_and_counted():
         "forward aligned",
         "  warning: a warning",
         "  note: inherent: a difference",
-        "-v shows 9 notes, 1 tables of aligned stages",
+        "-v shows 9 notes, 1 table of aligned stages",
     ]
     whole = "\n".join(shown(aligned, verbose=True))
     assert all(each in whole for each in ("a warning", *notes, "inherent", "rates"))
@@ -241,8 +253,8 @@ def test_a_few_notes_of_aligned_stages_are_shown():
 def test_the_first_value_that_differs_is_told_from_the_one_that_differs_most():
     first, second = pair("a", error=0.1), pair("b", error=0.9)
     lines = below(StageResult("data", DIVERGED, pairs=[first, second]))
-    assert lines[0] == "data diverged: a differs, and 1 more values (most: b)"
-    assert below(StageResult("data", DIVERGED, pairs=[second, first]))[0] == "data diverged: b differs, and 1 more values"
+    assert lines[0] == "data diverged: a differs, and 1 more value (most: b)"
+    assert below(StageResult("data", DIVERGED, pairs=[second, first]))[0] == "data diverged: b differs, and 1 more value"
 
 
 def test_both_values_of_a_fault_that_is_no_operations_are_told():
@@ -285,7 +297,7 @@ def test_a_side_that_fails_beside_what_diverges_keeps_its_message_and_its_log():
 
 def test_a_stage_without_a_point_names_its_first_value():
     first, *_ = below(StageResult("metric", DIVERGED, pairs=[pair("acc"), pair("top5")]))
-    assert first == "metric diverged: acc differs, and 1 more values"
+    assert first == "metric diverged: acc differs, and 1 more value"
     assert below(StageResult("metric", DIVERGED))[0] == "metric diverged: it differs"
 
 

@@ -7,13 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from paralign.errors import one_line
 from paralign.report.language import current, say
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from paralign.model import Finding
 
 #: how rules that come from the catalogue begin
 CATALOGUE = "catalogue/"
+
+#: how the rule of a point begins that a proven edit has named
+EDITED = "repair/"
 
 #: lines of a unified diff that name its file, and changed lines that are shown: the patch itself has all
 HEAD, SHOWN = 2, 6
@@ -38,6 +44,29 @@ def words(finding: Finding) -> tuple[str, str]:
         return entry.differs.of("zh") + only, entry.fix.words.of("zh")
     missing = names().missing.get(name)
     return say(finding.cause), say(finding.fix) if missing is None else missing.of("zh")
+
+
+def experiment(finding: Finding, figure: Callable[[float | None], str]) -> str:
+    """What came of trying a cause, in a sentence; '' where it was not tried.
+
+    Args:
+        finding: the cause.
+        figure: writes an error.
+    """
+    if finding.error_after is None:
+        return ""
+    before, after = figure(finding.error_before), figure(finding.error_after)
+    if finding.together:
+        both = "proven together with the edit at {places}: with both the error goes from {before} to {after}"
+        return say(both, places=", ".join(map(one_line, finding.together)), before=before, after=after)
+    if not finding.proven:
+        return say("tried on what differs first: with this changed the error goes from {before} to {after}", before=before, after=after)
+    return say("proven: with this changed the error goes from {before} to {after}", before=before, after=after)
+
+
+def mends(finding: Finding | None) -> bool:
+    """Whether a cause has a patch with which its stage was aligned."""
+    return finding is not None and finding.proven and bool(finding.patch)
 
 
 def changed_lines(patch: str) -> list[str]:

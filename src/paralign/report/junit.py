@@ -56,12 +56,13 @@ def _case(suite: ET.Element, stage: StageTold, name: str) -> None:
 def lines(stage: StageTold) -> list[str]:
     """What is known of a stage that did not pass, the most important first."""
     found = [stage.sentence]
-    for fault in stage.faults:
+    for fault in stage.starting:
         places = [place for place in (fault.candidate, fault.reference) if place is not None]
         found += [f"{place.side}: {where(place)}  {place.operation}  {place.code}".rstrip() for place in places]
-        found.append(f"  {fault.evidence}")
+        found += [f"  {fault.evidence}"] if fault.evidence else []
     for cause in stage.causes:
         found += [f"{'proven' if cause.proven else 'suspected'} cause: {cause.cause}", f"  fix: {cause.fix}"]
+        found += [f"  {cause.tried}"] if cause.tried else []
     return [*found, *stage.frames, *(f"warning: {text}" for text in stage.warnings), *(f"note: {text}" for text in stage.notes)]
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,28 @@ if TYPE_CHECKING:
 
 #: of this thread and of what it calls; a command sets it once
 _CURRENT: ContextVar[str] = ContextVar("language", default="en")
+
+#: nouns that messages count, as they are called when there are several
+_COUNTED = (
+    "axes batches buffers calls causes characters classes draws elements epochs files functions gradients inputs layers lines modules notes "
+    "operations outputs pairs parameters passes places points rounds rows runs samples seeds sets stages steps tables tensors updates values "
+    "warnings words"
+).split()
+
+#: their singulars that no rule gives
+_IRREGULAR = {"axes": "axis", "batches": "batch", "classes": "class", "passes": "pass"}
+
+#: verbs behind them
+_VERBS = {"agree": "agrees", "are": "is", "differ": "differs", "follow": "follows", "have": "has", "were": "was"}
+
+#: one of several things: the number stands alone, and is no place such as "step 1"
+_ONE = re.compile(
+    r"(?<![\w.,:/-])(?P<before>\w+ )?1 (?P<kind>(?:(?:compared|different|further|more|other|random) )*)"
+    rf"(?P<noun>{'|'.join(_COUNTED)})\b(?P<that> that)?(?P<verb> (?:{'|'.join(_VERBS)})\b)?(?![-.'/\w])"
+)
+
+#: words behind which a number is a name, or the whole of a share ("1 of 1 tensors")
+_NAMED = frozenset("axis batch epoch group layer line number of part point rank round sample seed set stage step version".split())
 
 
 @contextmanager
@@ -50,11 +73,29 @@ def say(english: str, /, about: str = "", **values: Any) -> str:
     '误差 0.1'
     """
     if current() != "zh":
-        return english.format(**values) if values else english
+        return of_one(english.format(**values) if values else english)
     text = CHINESE.get(f"{english} ({about})" if about else english)
     if text is None:
         text = english if about or values else _found(english)
     return text.format(**values) if values else text
+
+
+def of_one(text: str) -> str:
+    """An English text in which one of something is called by its singular.
+
+    >>> of_one("the same at 1 more places, 21 places; 1 values differ")
+    'the same at 1 more place, 21 places; 1 value differs'
+    """
+    return _ONE.sub(_singular, text) if "1 " in text else text
+
+
+def _singular(found: re.Match[str]) -> str:
+    """What the pattern has found, in the singular; as it is behind what is numbered."""
+    if (found["before"] or "").strip().lower() in _NAMED:
+        return found[0]
+    noun = _IRREGULAR.get(found["noun"], found["noun"][:-1])
+    verb = f" {_VERBS[found['verb'].strip()]}" if found["verb"] else ""
+    return f"{found['before'] or ''}1 {found['kind']}{noun}{found['that'] or ''}{verb}"
 
 
 def _found(sentence: str) -> str:

@@ -10,7 +10,7 @@ from paralign.report.text import figure
 from paralign.report.told import where
 
 if TYPE_CHECKING:
-    from paralign.report.told import Fault, StageTold, Told
+    from paralign.report.told import Fault, Place, StageTold, Told
 
 MARKS = {ALIGNED: "✅", DIVERGED: "❌", ERROR: "💥", UNDERPOWERED: "⚠️", NOT_TESTED: "⏭️"}
 
@@ -43,20 +43,33 @@ def _details(stage: StageTold) -> list[str]:
     if stage.verdict == ALIGNED and not stage.warnings:
         return []
     found = ["", f"### {escaped(stage.name)}: {stage.verdict}", "", escaped(stage.sentence)]
-    for fault in stage.faults[:MOST]:
+    for fault in stage.starting[:MOST]:
         found += _fault(fault)
-    if len(stage.faults) > MOST:
-        found += ["", f"… and {len(stage.faults) - MOST} more points in report.json"]
+    if len(stage.starting) > MOST:
+        found += ["", f"… and {len(stage.starting) - MOST} more points in report.json"]
     for cause in stage.causes:
         found += ["", f"{'Proven' if cause.proven else 'Suspected'} cause: {escaped(cause.cause)}. Fix: {escaped(cause.fix)}"]
+        found += ["", *_diff(cause.patch)] if cause.patch else []
+        found += ["", escaped(cause.tried)] if cause.tried else []
     found += [f"- ⚠️ {escaped(text)}" for text in ("", *stage.warnings) if text]
     return found
 
 
 def _fault(fault: Fault) -> list[str]:
     places = [place for place in (fault.reference, fault.candidate) if place is not None]
-    shown = [f"- {place.side}: {escaped(where(place))} {code(place.code or place.operation)}" for place in places]
-    return ["", *shown, f"- {escaped(fault.evidence)}"]
+    shown = [f"- {place.side}: {escaped(where(place))} {code(_done(place))}".rstrip() for place in places]
+    return ["", *shown, *([f"- {escaped(fault.evidence)}"] if fault.evidence else [])]
+
+
+def _done(place: Place) -> str:
+    """What stands at a place: its code, else its operation, unless that is all its name."""
+    return place.code or ("" if where(place) == place.operation else place.operation)
+
+
+def _diff(patch: tuple[str, ...]) -> list[str]:
+    """The changed lines of a patch as a block, whatever backquotes they hold."""
+    fence = "`" * max(3, 1 + max(len(run) for run in re.findall("`*", "".join(patch))))
+    return [f"{fence}diff", *patch, fence]
 
 
 def escaped(text: str) -> str:

@@ -19,7 +19,7 @@ from paralign.model import ALIGNED, argument_differences
 from paralign.registry import BY_NAME
 from paralign.report import figures as drawn
 from paralign.report.artifacts import replace
-from paralign.report.language import current, say, speaking
+from paralign.report.language import current, of_one, say, speaking
 from paralign.report.text import figure
 from paralign.report.told import told, where
 from paralign.report.words import WORDS
@@ -111,7 +111,7 @@ def html(both: Both, *, title: str = "paralign", command: str = "", language: st
     environment = Environment(
         loader=PackageLoader("paralign", "report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.globals.update(figure=figure, section=_section, differing=_differing, lookup=_lookup, in_chinese=_in_chinese)
+    environment.globals.update(figure=figure, section=_section, differing=_differing, lookup=_lookup, in_chinese=_in_chinese, values_of=_values_of)
     report, known = both.english, figures or {}
     first = next((stage for stage in report.stages if stage.faults and stage.verdict != ALIGNED), None)
     return environment.get_template("page.html.j2").render(
@@ -189,6 +189,13 @@ def _differing(fault: Fault) -> list[tuple[str, str]]:
         if differing:
             told.append((side, shortened(one_line(", ".join(differing)))))
     return told
+
+
+def _values_of(stage: StageTold) -> tuple[str, str]:
+    """How many values a stage judged, in both languages."""
+    count = sum(pair.judged for pair in stage.pairs)
+    english, chinese = WORDS["values_"]
+    return of_one(f"{count} {english}"), f"{count} {chinese}"
 
 
 def _panes(reference: Place | None, candidate: Place | None) -> list[Pane]:

@@ -16,7 +16,7 @@ from paralign.errors import one_line
 from paralign.model import DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED
 from paralign.report import language, text
 from paralign.report.fault_sentences import SENTENCES, difference, operation, steps, valued
-from paralign.report.findings import changed_lines, words
+from paralign.report.findings import EDITED, changed_lines, experiment, mends, words
 from paralign.report.language import say
 from paralign.report.text import STYLE, conclusion, figure, measured, pair_line, relative, shortened, table
 
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
 #: lines between the table and the verdict: what a reader takes in at once
 LINES = 12
-
-#: how the rule of a point begins that a proven edit has named
-EDITED = "repair/"
 
 #: lines of code named beside the first one, and lines of a patch
 FURTHER, CHANGED = 4, 4
@@ -231,7 +228,7 @@ def _diverged(stage: StageResult) -> list[Text]:
     evidence = _evidence(stage, found)
     if evidence:
         lines.append(Text(f"  {evidence}"))
-    further = _further(stage)
+    further = _further(stage, found)
     if further:
         lines.append(Text(f"  {further}", "dim", no_wrap=True, overflow="ellipsis"))
     if found is not None and found.stays:
@@ -375,14 +372,9 @@ def _valued(value: TracedValue) -> str:
 
 def _evidence(stage: StageResult, found: Finding | None) -> str:
     """The experiment, or the numbers, on a line."""
-    if found is not None and found.error_after is not None:
-        before, after = figure(found.error_before), figure(found.error_after)
-        if found.together:
-            both = "proven together with the edit at {places}: with both the error goes from {before} to {after}"
-            return say(both, places=", ".join(map(one_line, found.together)), before=before, after=after)
-        if not found.proven:
-            return say("tried on what differs first: with this changed the error goes from {before} to {after}", before=before, after=after)
-        return say("proven: with this changed the error goes from {before} to {after}", before=before, after=after)
+    tried = "" if found is None else experiment(found, figure)
+    if tried:
+        return tried
     if stage.divergence is not None and stage.divergence.what and stage.divergence.error is not None:
         return measured(stage.divergence)
     wrong = stage.not_aligned
@@ -391,8 +383,11 @@ def _evidence(stage: StageResult, found: Finding | None) -> str:
     return ""
 
 
-def _further(stage: StageResult) -> str:
-    """Further lines and points, and how often the fault repeats, on one line."""
+def _further(stage: StageResult, found: Finding | None) -> str:
+    """Further lines and points, and how often the fault repeats, on one line.
+
+    With a proven patch the stage is aligned: its other points are none to look at.
+    """
     fault = stage.divergence
     parts = []
     if fault is not None and fault.candidate is not None and fault.candidate.lines:
@@ -400,7 +395,7 @@ def _further(stage: StageResult) -> str:
     if fault is not None and fault.repeats:
         parts.append(say("the same at {count} more places", count=fault.repeats))
     others = [each.candidate or each.reference for each in stage.divergences if each is not fault]
-    if others:
+    if others and not mends(found):
         places = list(dict.fromkeys(point.source or _operation(point) for point in others if point is not None))
         parts.append(say("other points, perhaps of the same fault: {lines}", lines=_first_of(places)))
     return " · ".join(parts)

@@ -165,7 +165,7 @@ def _folded(result: CheckResult) -> str:
 
 def counted(counts: dict[str, int]) -> str:
     """How many there are of each kind, in words, without those that are none."""
-    return ", ".join(f"{count} {say(what)}" for what, count in counts.items() if count)
+    return ", ".join(language.of_one(f"{count} {say(what)}") for what, count in counts.items() if count)
 
 
 def conclusion(result: CheckResult) -> Text:
@@ -204,7 +204,7 @@ def looked_at(part: Coverage) -> str:
     '1,000 of 2,000 steps'
     """
     if part.total in (None, part.compared):
-        return f"{part.compared:,} {_counted(part.what)}"
+        return language.of_one(f"{part.compared:,} {_counted(part.what)}")
     return say("{compared} of {total} {what}", compared=f"{part.compared:,}", total=f"{part.total:,}", what=_counted(part.what))
 
 

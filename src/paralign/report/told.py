@@ -15,7 +15,7 @@ from paralign.capture.bounds import Limit, near, open_regular
 from paralign.errors import CaptureFormatError, UsageError, one_line, shortened
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, SCHEMA, UNDERPOWERED, Coverage, Finding, SourceLine, TracedValue
 from paralign.report.fault_sentences import SENTENCES, difference, operation, steps, valued
-from paralign.report.findings import changed_lines, words
+from paralign.report.findings import EDITED, changed_lines, experiment, words
 from paralign.report.language import say, speaking
 from paralign.report.text import figure, from_folder, looked_at, message, relative
 
@@ -76,7 +76,8 @@ class Fault:
 class Cause:
     """What is wrong and what to write instead.
 
-    ``proven``: it was tried and the error was gone. ``patch``: the lines that it changes, each with its sign.
+    ``proven``: it was tried and the error was gone. ``patch``: the lines that it changes, each with its sign. ``tried``: what came of
+    the experiment, '' without one.
     """
 
     rule: str
@@ -84,6 +85,7 @@ class Cause:
     fix: str
     proven: bool
     patch: tuple[str, ...] = ()
+    tried: str = ""
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,16 @@ class StageTold:
     frames: tuple[str, ...]
     seconds: float
     follows: tuple[str, ...]
+
+    @property
+    def mended(self) -> bool:
+        """Whether a proven patch makes the stage aligned."""
+        return any(cause.proven and cause.patch for cause in self.causes)
+
+    @property
+    def starting(self) -> tuple[Fault, ...]:
+        """The faults to look at: where a proven patch makes the stage aligned, the first."""
+        return self.faults[:1] if self.mended else self.faults
 
     @property
     def lines(self) -> list[Place]:
@@ -284,7 +296,10 @@ def _cause(finding: dict[str, Any], root: Path | None) -> Cause:
     known.cause_zh, known.fix_zh = str(finding.get("cause_zh") or ""), str(finding.get("fix_zh") or "")
     cause, fix = (relative(Text(text), root).plain for text in words(known))
     patch = tuple(_line(line) for line in changed_lines(str(finding.get("patch") or "")))
-    return Cause(_line(known.rule), _line(cause), _line(fix), known.proven, patch)
+    known.error_before, known.error_after = number(finding.get("error_before")), number(finding.get("error_after"))
+    known.together = [str(place) for place in finding.get("together") or ()]
+    tried = relative(Text(experiment(known, figure)), root).plain
+    return Cause(_line(known.rule), _line(cause), _line(fix), known.proven, patch, _line(tried))
 
 
 def _faults(stage: dict[str, Any]) -> list[dict[str, Any]]:
@@ -343,13 +358,17 @@ def _place(side: str, point: dict[str, Any] | None, root: Path | None) -> Place 
 
 
 def _evidence(fault: dict[str, Any]) -> str:
+    """What the numbers say of a point; '' of one that only an edit has proven: that cause says it."""
+    if fault.get("error") is None and str(fault.get("rule", "")).startswith(EDITED):
+        return ""
     error, noise, after = (number(fault.get(what)) for what in ("error", "noise", "error_after"))
     parts = [] if error is None else [say("error {error}", error=figure(error))]
     if error is not None and noise:
         parts.append(say("{ratio} times its noise", ratio=figure(error / noise)))
     if after is not None:
         parts.append(say("with the reference's value put here the outputs differ by {error}", error=figure(after)))
-    parts.append(say("confirmed by that run") if fault.get("confirmed") else say("not confirmed by a run"))
+    by_run = "confirmed by that run" if after is not None else "confirmed by a run"
+    parts.append(say(by_run) if fault.get("confirmed") else say("not confirmed by a run"))
     return say(", ").join(parts)
 
 
@@ -396,12 +415,23 @@ def _difference(stage: StageTold) -> str:
     if first is not None and has_a_line(first.candidate):
         places = _places(first.candidate, first.reference)
     if proven is not None:
-        return f"{proven.cause}; {proven.fix}{places}"
+        return f"{proven.cause}; {proven.fix}" + (_other_places(proven, first) if places else "")
     if first is not None and first.kind:
         return _of_fault(first)
     if stage.causes:
         return say("perhaps {cause}; {fix}", cause=stage.causes[0].cause, fix=stage.causes[0].fix) + places
     return _of_pairs(stage)
+
+
+def _other_places(cause: Cause, fault: Fault | None) -> str:
+    """Where both sides are to be looked at, without the place that a fix names itself."""
+    if fault is None or fault.candidate is None:
+        return ""
+    if where(fault.candidate) not in cause.fix:
+        return _places(fault.candidate, fault.reference)
+    if fault.reference is None or not fault.reference.file:
+        return ""
+    return say(" (reference: {due})", due=where(fault.reference))
 
 
 def has_a_line(place: Place | None) -> TypeGuard[Place]:

@@ -8,7 +8,7 @@ from paralign.report.chinese import CHINESE
 
 #: key -> (English, Chinese)
 WORDS: dict[str, tuple[str, str]] = {
-    "verdict": ("Verdict", "结论"),
+    "verdict": ("verdict", "结论"),
     **{verdict: (verdict, CHINESE[verdict]) for verdict in (ALIGNED, DIVERGED, UNDERPOWERED, NOT_TESTED, ERROR)},
     "stages": ("What was tested, and how strongly", "检验了什么,强度如何"),
     "stage": ("stage", "阶段"),
@@ -26,6 +26,8 @@ WORDS: dict[str, tuple[str, str]] = {
     "fix": ("fix", "修改方法"),
     "arguments": ("arguments that differ", "不同的参数"),
     "not run": ("not run", "未运行"),
+    "no line": ("the line is not known", "行号未知"),
+    "gone": ("Further points; with the patch the stage is aligned", "其他可疑之处(打上补丁后本阶段一致)"),
     "points": ("Further points, perhaps of the same fault", "其他可疑之处(可能出自同一错误)"),
     "values": ("Compared values", "比较过的数值"),
     "search": ("search names and notes", "搜索名称与备注"),
