@@ -97,6 +97,34 @@ def test_other_points_are_named_unless_a_proven_patch_makes_the_stage_aligned(pr
     assert any("other points, perhaps of the same fault" in line for line in below(stage)) is told
 
 
+@pytest.mark.parametrize(("before", "told"), [(None, "the error is 0"), (0.5, "the error goes from 0.5 to 0")])
+def test_an_error_that_was_not_measured_before_is_not_told_as_a_stroke(before, told):
+    cause = Finding("repair/value", "the candidate has `0.1`", "write `0.2`", True, before, 0.0, PATCH)
+    assert f"  proven: with this changed {told}" in below(diverged(findings=[cause]))
+
+
+@pytest.mark.parametrize(("rule", "patch", "shown"), [("repair/value", PATCH, False), ("repair/value", "", True), ("setting", "", True)])
+def test_a_reference_without_a_line_is_left_out_beside_a_patch_alone(rule, patch, shown):
+    found = fault(rule=rule)
+    found.reference = None
+    cause = Finding("repair/value", "the candidate has `0.1`", "write `0.2`", True, 0.5, 0.0, patch)
+    assert any("no counterpart found" in line for line in below(diverged(found=found, findings=[cause]))) is shown
+
+
+@pytest.mark.parametrize(
+    ("count", "noise", "told"),
+    [
+        (4, 0.1, "output: error 0.5, noise 0.1, error ÷ noise 5; 3 of 4 differ, most by 2 at [1, 2]"),
+        (1, None, "output: error 0.5; it differs by 2"),
+    ],
+)
+def test_a_single_number_has_no_place_and_what_was_not_measured_is_left_out(count, noise, told):
+    wrong = pair()
+    wrong.stats = Stats(count=count, mismatched=min(3, count), max_abs=2.0, rel_l2=0.5, max_abs_at=(1, 2))
+    wrong.noise = None if noise is None else Noise(noise, "x")
+    assert f"  {told}" in below(StageResult("data", DIVERGED, pairs=[wrong]))
+
+
 def test_one_further_place_is_told_in_the_singular():
     assert "the same at 1 more place" in below(diverged(found=fault(repeats=1)))[4].split(" · ")
 

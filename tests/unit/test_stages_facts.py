@@ -105,7 +105,7 @@ def test_facts_of_equal_data_sets_are_told_and_make_nothing_aligned():
     stage = compared(side(Data(classes=["a", "b", "c", "d"])), side(Data(classes=["a", "b", "c", "d"])))
     assert stage.verdict == ALIGNED
     told = {p.key: (p.reference.text, p.judged) for p in stage.pairs if p.key.startswith("facts.")}
-    assert told["facts.1.classes"] == ("0: 10; 1: 10; 2: 10; 3: 10", False)
+    assert told["facts.1.classes"] == ("0 x10; 1 x10; 2 x10; 3 x10", False)
     assert told["facts.0.shapes"] == ("(5)", False)
     assert told["facts.class_names"] == ("a, b, c, d", False)
     assert "the reference's data set: 40 samples; 0 float32 (5); 1 int64, 4 classes of 10 samples" in stage.notes
@@ -116,7 +116,8 @@ def test_another_number_of_samples_in_a_class_is_a_fact_beside_the_samples():
     assert stage.verdict == DIVERGED
     pair = next(p for p in stage.pairs if p.key == "facts.1.classes")
     assert pair.verdict == DIVERGED
-    assert pair.notes == ["0: 10; 1: 10 in the reference, 0: 11; 1: 9 in the candidate"]
+    assert pair.notes == ["0 x10; 1 x10 in the reference, 0 x11; 1 x9 in the candidate"]
+    assert any("classes of sample.1: 0 x10" in finding.cause for finding in stage.findings)
 
 
 def test_classes_of_another_order_are_found_where_samples_agree():

@@ -130,6 +130,13 @@ def test_a_rule_that_holds_in_several_samples_is_proven(reference, candidate, ru
     assert sample_kinds.explain("x", pair(reference, candidate, 1)).proven is False
 
 
+@pytest.mark.parametrize(("shift", "told"), [(0, False), (2, True)])
+def test_columns_that_are_not_shifted_are_not_told_to_be(shift, told):
+    found = sample_kinds.explain("x", pair(lambda i: SERIES[i : i + 20], lambda i: SERIES[i : i + 20] * np.arange(1, 8) + shift))
+    assert (" plus " in found.cause) is told
+    assert "the reference's times 7" in found.cause
+
+
 @pytest.mark.parametrize(
     "pairs",
     [

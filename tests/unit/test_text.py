@@ -111,7 +111,7 @@ def test_what_is_said_of_a_pair():
         "    dtype float32 against float64",
         "    shape () against (1,)",
     ]
-    assert told(StageResult("forward", DIVERGED, pairs=[pair(error=None, noise=None)]))[1] == "  output: error -, noise -, error ÷ noise -"
+    assert told(StageResult("forward", DIVERGED, pairs=[pair(error=None, noise=None)]))[1] == "  output: error -"
 
 
 def test_where_it_starts_is_a_pair_of_the_stage():

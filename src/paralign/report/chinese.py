@@ -109,6 +109,7 @@ CHINESE: dict[str, str] = {
     "; of the outputs with the reference's value put here {error}": "；在此处换成参考的值后，输出的误差 {error}",
     " (not confirmed)": "（未证实）",
     "error {error}, noise {noise}, error ÷ noise {ratio}": "误差 {error}，噪声 {noise}，误差 ÷ 噪声 {ratio}",
+    "; it differs by {most}": "；相差 {most}",
     "; {wrong} of {count} differ, most by {most}": "；{count} 个元素中 {wrong} 个不同，最大相差 {most}",
     " at {place}": "，位于 {place}",
     "the weights are wrong: what differs here may only follow from that. Put them right first (`paralign check weights`)":
@@ -142,6 +143,7 @@ CHINESE: dict[str, str] = {
         "与 {places} 处的修改一起已证实：两处都改后误差由 {before} 变为 {after}",
     "tried on what differs first: with this changed the error goes from {before} to {after}":
         "在最先不同的值上试过：这样修改后误差从 {before} 变为 {after}",
+    "proven: with this changed the error is {after}": "已证实：改正后误差为 {after}",
     "proven: with this changed the error goes from {before} to {after}": "已证实：改正后误差由 {before} 变为 {after}",
     "further lines: {lines}": "其他可疑行：{lines}",
     "the same at {count} more places": "另有 {count} 处相同",

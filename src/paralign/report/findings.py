@@ -56,6 +56,8 @@ def experiment(finding: Finding, figure: Callable[[float | None], str]) -> str:
     if finding.error_after is None:
         return ""
     before, after = figure(finding.error_before), figure(finding.error_after)
+    if finding.proven and finding.error_before is None and not finding.together:
+        return say("proven: with this changed the error is {after}", after=after)
     if finding.together:
         both = "proven together with the edit at {places}: with both the error goes from {before} to {after}"
         return say(both, places=", ".join(map(one_line, finding.together)), before=before, after=after)

@@ -19,11 +19,47 @@ if TYPE_CHECKING:
 _CURRENT: ContextVar[str] = ContextVar("language", default="en")
 
 #: nouns that messages count, as they are called when there are several
-_COUNTED = (
-    "axes batches buffers calls causes characters classes draws elements epochs files functions gradients inputs layers lines modules notes "
-    "operations outputs pairs parameters passes places points rounds rows runs samples seeds sets stages steps tables tensors updates values "
-    "warnings words"
-).split()
+_COUNTED = [
+    "axes",
+    "batches",
+    "buffers",
+    "calls",
+    "causes",
+    "characters",
+    "classes",
+    "draws",
+    "elements",
+    "epochs",
+    "files",
+    "functions",
+    "gradients",
+    "inputs",
+    "layers",
+    "lines",
+    "modules",
+    "notes",
+    "operations",
+    "outputs",
+    "pairs",
+    "parameters",
+    "passes",
+    "places",
+    "points",
+    "rounds",
+    "rows",
+    "runs",
+    "samples",
+    "seeds",
+    "sets",
+    "stages",
+    "steps",
+    "tables",
+    "tensors",
+    "updates",
+    "values",
+    "warnings",
+    "words",
+]
 
 #: their singulars that no rule gives
 _IRREGULAR = {"axes": "axis", "batches": "batch", "classes": "class", "passes": "pass"}
@@ -38,7 +74,28 @@ _ONE = re.compile(
 )
 
 #: words behind which a number is a name, or the whole of a share ("1 of 1 tensors")
-_NAMED = frozenset("axis batch epoch group layer line number of part point rank round sample seed set stage step version".split())
+_NAMED = frozenset(
+    [
+        "axis",
+        "batch",
+        "epoch",
+        "group",
+        "layer",
+        "line",
+        "number",
+        "of",
+        "part",
+        "point",
+        "rank",
+        "round",
+        "sample",
+        "seed",
+        "set",
+        "stage",
+        "step",
+        "version",
+    ]
+)
 
 
 @contextmanager

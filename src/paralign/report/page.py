@@ -111,7 +111,9 @@ def html(both: Both, *, title: str = "paralign", command: str = "", language: st
     environment = Environment(
         loader=PackageLoader("paralign", "report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.globals.update(figure=figure, section=_section, differing=_differing, lookup=_lookup, in_chinese=_in_chinese, values_of=_values_of)
+    environment.globals.update(
+        figure=figure, section=_section, differing=_differing, lookup=_lookup, in_chinese=_in_chinese, values_of=_values_of
+    )
     report, known = both.english, figures or {}
     first = next((stage for stage in report.stages if stage.faults and stage.verdict != ALIGNED), None)
     return environment.get_template("page.html.j2").render(

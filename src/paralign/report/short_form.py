@@ -335,7 +335,7 @@ def _code(fault: Divergence, *, patched: bool) -> Iterator[Text]:
     if all(point is not None and _is_placeless(point) for point in points) and len({p.name for p in points if p is not None}) == 1:
         return
     for side, point in (("reference", fault.reference), ("candidate", fault.candidate)):
-        if side == "candidate" and patched and not fault.rule.startswith(EDITED):
+        if patched and _is_said_by_patch(fault, side, point):
             continue
         where, code = _place(point)
         code = "" if side == "candidate" and patched else code  # the patch shows it
@@ -346,6 +346,16 @@ def _code(fault: Divergence, *, patched: bool) -> Iterator[Text]:
         )
         line.no_wrap, line.overflow = True, "ellipsis"
         yield line
+
+
+def _is_said_by_patch(fault: Divergence, side: str, point: Point | None) -> bool:
+    """Whether a patch says what the line of a side would.
+
+    That is the candidate's place where the located line is another one, and the reference's where none is known.
+    """
+    if side == "candidate":
+        return not fault.rule.startswith(EDITED)
+    return point is None and not (fault.value is not None and fault.value.source)
 
 
 def _is_placeless(point: Point) -> bool:

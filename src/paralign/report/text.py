@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from paralign.model import CheckResult, Coverage, Divergence, Finding, Listing, Pair, Point, StageResult
+    from paralign.model import CheckResult, Coverage, Divergence, Finding, Listing, Pair, Point, StageResult, Stats
 
 STYLE = {ALIGNED: "bold green", DIVERGED: "bold red", ERROR: "bold red", UNDERPOWERED: "bold yellow", NOT_TESTED: "dim"}
 
@@ -370,21 +370,30 @@ def pair_line(pair: Pair) -> Text:
     """A pair with its figures, and its notes below."""
     text = Text.assemble(
         (f"{one_line(pair.key)}: ", "bold"),
-        say(
-            "error {error}, noise {noise}, error ÷ noise {ratio}",
-            error=figure(pair.error),
-            noise=figure(pair.noise.value if pair.noise else None),
-            ratio=figure(pair.ratio),
-        ),
+        _figures(pair),
     )
     if pair.stats is not None and pair.stats.mismatched:
-        most = figure(pair.stats.max_abs)
-        text.append(say("; {wrong} of {count} differ, most by {most}", wrong=pair.stats.mismatched, count=pair.stats.count, most=most))
-        if pair.stats.max_abs_at is not None:
-            text.append(say(" at {place}", place=list(pair.stats.max_abs_at)))
+        text.append(_mismatch(pair.stats))
     for note in pair.notes:
         text.append(f"\n  {shortened(say(note))}", "yellow")
     return text
+
+
+def _figures(pair: Pair) -> str:
+    """Error, noise and their ratio; the error alone where no noise was measured."""
+    if pair.noise is None and pair.ratio is None:
+        return say("error {error}", error=figure(pair.error))
+    noise = figure(pair.noise.value if pair.noise else None)
+    return say("error {error}, noise {noise}, error ÷ noise {ratio}", error=figure(pair.error), noise=noise, ratio=figure(pair.ratio))
+
+
+def _mismatch(stats: Stats) -> str:
+    """How many elements differ, and most where; a single number has no place."""
+    most = figure(stats.max_abs)
+    if stats.count == 1:
+        return say("; it differs by {most}", most=most)
+    told = say("; {wrong} of {count} differ, most by {most}", wrong=stats.mismatched, count=stats.count, most=most)
+    return told if stats.max_abs_at is None else told + say(" at {place}", place=list(stats.max_abs_at))
 
 
 def pairs(result: CheckResult) -> Table:

@@ -38,7 +38,7 @@ def said(found: Blamed) -> str:
     beside = f"; the reference has {_shown(due)}, {due.source}" if due is not None and due.file and _shown(due) not in ("", value) else ""
     if not each.values or each.is_copy:
         return f"the value comes from here: {value}{beside}" if value else f"the value comes from here{beside}"
-    return f"all that goes in here is the reference's, the result is not{f': {value}' if value else ''}{beside}"
+    return f"all that goes in here is the reference's, the result is not{f' ({value} here)' if value else ''}{beside}"
 
 
 def _said_of_condition(due: Expression | None) -> str:

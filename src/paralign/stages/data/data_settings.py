@@ -117,7 +117,7 @@ def _listed(counts: Counts, *, every: bool = False) -> str:
         if next(iter(counts))[:1].isdigit():
             return f"({next(iter(counts))})"
         return next(iter(counts)) or "()"
-    return "; ".join(f"{value or '()'}: {count}" for value, count in sorted(counts.items(), key=lambda item: (len(item[0]), item[0])))
+    return "; ".join(f"{value or '()'} x{count}" for value, count in sorted(counts.items(), key=lambda item: (len(item[0]), item[0])))
 
 
 def _summary(told: dict[str, dict[str, Counts]], answer: DataSeen) -> str:
@@ -222,11 +222,20 @@ _FIXES = {
 }
 
 
+def _called(key: str) -> str:
+    """What a fact is called in a sentence: ``shapes of sample.0``."""
+    group, _, name = key.partition(".")
+    leaf, _, kind = name.rpartition(".")
+    if group != "facts" or not leaf:
+        return name
+    return f"{kind} of {leaf if leaf == 'sample' else f'sample.{leaf}'}"
+
+
 def _finding(fact: Fact) -> Finding:
     """What to do about a fact that differs; a fact is seen, not guessed."""
     kind = fact.key.rpartition(".")[2]
     group = fact.key.partition(".")[0]
-    cause = f"{fact.key.partition('.')[2]}: {_parted(fact)}" + (f" ({fact.why})" if fact.why else "")
+    cause = f"{_called(fact.key)}: {_parted(fact)}" + (f" ({fact.why})" if fact.why else "")
     return Finding(
         f"data/{'setting' if group == 'settings' else 'fact'}-{kind.replace('_', '-')}", cause, _FIXES.get(kind, ""), proven=False
     )
