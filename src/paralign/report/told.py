@@ -358,7 +358,10 @@ def _place(side: str, point: dict[str, Any] | None, root: Path | None) -> Place 
 
 
 def _evidence(fault: dict[str, Any]) -> str:
-    """What the numbers say of a point; '' of one that only an edit has proven: that cause says it."""
+    """What the numbers say of a point.
+
+    '' of one that only an edit has proven: that cause says it.
+    """
     if fault.get("error") is None and str(fault.get("rule", "")).startswith(EDITED):
         return ""
     error, noise, after = (number(fault.get(what)) for what in ("error", "noise", "error_after"))
