@@ -159,7 +159,7 @@ def test_a_place_stands_behind_a_cause_and_behind_a_value_that_differs(result, t
     found.what, found.notes = "", ["the value comes from here"]
     place = "candidate.py:12: line_12 = 12; reference: reference.py:12"
     sentence = told(result.to_dict(), root=tmp_path).stages[1].sentence
-    assert sentence == f"output differs by 0.5; the value comes from here ({place})"
+    assert sentence == f"output differs by 0.5 (about output); the value comes from here ({place})"
     result.stages[1].findings = [Finding("data/order", "in another order", "sort them")]
     assert told(result.to_dict(), root=tmp_path).stages[1].sentence == f"perhaps in another order; sort them ({place})"
 

@@ -11,6 +11,7 @@ import pytest
 from paralign import Side, check
 from paralign.dtypes import typed
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED
+from paralign.stages.data import data_settings
 from paralign.worker import loaders
 from paralign.worker.facts import Facts, class_names
 from paralign.worker.whole import fingerprint
@@ -118,6 +119,22 @@ def test_another_number_of_samples_in_a_class_is_a_fact_beside_the_samples():
     assert pair.verdict == DIVERGED
     assert pair.notes == ["0 x10; 1 x10 in the reference, 0 x11; 1 x9 in the candidate"]
     assert any("classes of sample.1: 0 x10" in finding.cause for finding in stage.findings)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "fix"),
+    [
+        ({"0": 16, "1": 24}, {"0": 24, "1": 16}, "list the classes by the same rule"),
+        ({"0": 16, "1": 24}, {"1": 16, "2": 24}, "list the classes by the same rule"),
+        ({"0": 16, "1": 24}, {"0": 17, "1": 23}, "read the same files on both sides"),
+    ],
+)
+def test_classes_of_the_same_sizes_under_other_numbers_are_numbered_otherwise(one, other, fix):
+    sides = [{"dtypes": {"int64": 40}, "shapes": {"": 40}, "classes": counts} for counts in (one, other)]
+    (fact,) = (each for each in data_settings._of_leaf("1", *sides, whole=True) if not each.agree)
+    found = data_settings._finding(fact)
+    assert found.cause.startswith("classes of sample.1: ")
+    assert found.fix.startswith(fix)
 
 
 def test_classes_of_another_order_are_found_where_samples_agree():

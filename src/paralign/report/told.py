@@ -493,7 +493,9 @@ def _first_difference(stage: StageTold) -> str:
     if not wrong:
         return ""
     more = say(", and {count} more", count=len(wrong) - 1) if len(wrong) > 1 else ""
-    return say("{key} differs by {error}", key=wrong[0].key, error=figure(wrong[0].error)) + more
+    known = {note for fault in stage.faults for note in fault.notes}
+    note = next((f" ({text})" for text in map(say, wrong[0].notes[:1]) if text not in known), "")
+    return say("{key} differs by {error}", key=wrong[0].key, error=figure(wrong[0].error)) + note + more
 
 
 def where(place: Place) -> str:

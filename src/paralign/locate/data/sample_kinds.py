@@ -141,7 +141,7 @@ def _scaler(pairs: Pairs) -> tuple[str, str, str] | None:
     worst = int(np.abs(np.log(np.abs(slopes))).argmax()) if (np.abs(slopes - 1) > EQUAL).any() else int(np.abs(offsets).argmax())
     line = f"column {worst} of the candidate is the reference's times {slopes[worst]:.6g}"
     if abs(offsets[worst]) > EQUAL * np.abs(candidate[:, worst]).max():
-        line += f" plus {offsets[worst]:.6g}"
+        line = f"column {worst} of the candidate is the reference's times {slopes[worst]:.6g} plus {offsets[worst]:.6g}"
     return (
         "scaler",
         f"the columns are scaled with other constants: {line}",

@@ -93,10 +93,16 @@ def _of_leaf(leaf: str, one: dict[str, Counts], other: dict[str, Counts], *, who
         shapes = [_squeezed(side["shapes"]) if not texts else side["shapes"] for side in (one, other)]
         facts.append(Fact(f"{name}.{'lengths' if texts else 'shapes'}", _listed(shapes[0]), _listed(shapes[1])))
         if one["classes"] and other["classes"]:
-            facts.append(Fact(f"{name}.classes", _listed(one["classes"], every=True), _listed(other["classes"], every=True)))
+            counts = [_listed(side["classes"], every=True) for side in (one, other)]
+            facts.append(Fact(f"{name}.classes", *counts, why=_renumbered(one["classes"], other["classes"])))
     elif len(one["dtypes"]) == 1 and len(other["dtypes"]) == 1 and one["classes"] and other["classes"]:
         facts.append(Fact(f"{name}.classes", str(len(one["classes"])), str(len(other["classes"])), judged=False, why="of what was read"))
     return facts
+
+
+def _renumbered(one: Counts, other: Counts) -> str:
+    """Whether classes of the same sizes have other numbers, as why their counts differ."""
+    return RENUMBERED if one != other and sorted(one.values()) == sorted(other.values()) else ""
 
 
 def _squeezed(shapes: Counts) -> Counts:
@@ -210,6 +216,9 @@ def _parted(fact: Fact) -> str:
     return f"{texts[0]} in the reference, {texts[1]} in the candidate"
 
 
+#: why the numbers of samples of classes differ whose sizes are the same
+RENUMBERED = "classes of the same sizes, numbered otherwise"
+
 _FIXES = {
     "classes": "read the same files on both sides: compare the lists of files, and what the data sets leave out",
     "class_names": "list the classes by the same rule on both sides: sorted folder names, as a rule",
@@ -236,6 +245,5 @@ def _finding(fact: Fact) -> Finding:
     kind = fact.key.rpartition(".")[2]
     group = fact.key.partition(".")[0]
     cause = f"{_called(fact.key)}: {_parted(fact)}" + (f" ({fact.why})" if fact.why else "")
-    return Finding(
-        f"data/{'setting' if group == 'settings' else 'fact'}-{kind.replace('_', '-')}", cause, _FIXES.get(kind, ""), proven=False
-    )
+    fix = _FIXES["class_names"] if fact.why == RENUMBERED else _FIXES.get(kind, "")
+    return Finding(f"data/{'setting' if group == 'settings' else 'fact'}-{kind.replace('_', '-')}", cause, fix, proven=False)
