@@ -93,8 +93,8 @@ def _of_leaf(leaf: str, one: dict[str, Counts], other: dict[str, Counts], *, who
         shapes = [_squeezed(side["shapes"]) if not texts else side["shapes"] for side in (one, other)]
         facts.append(Fact(f"{name}.{'lengths' if texts else 'shapes'}", _listed(shapes[0]), _listed(shapes[1])))
         if one["classes"] and other["classes"]:
-            counts = [_listed(side["classes"], every=True) for side in (one, other)]
-            facts.append(Fact(f"{name}.classes", *counts, why=_renumbered(one["classes"], other["classes"])))
+            due, own = (_listed(side["classes"], every=True) for side in (one, other))
+            facts.append(Fact(f"{name}.classes", due, own, why=_renumbered(one["classes"], other["classes"])))
     elif len(one["dtypes"]) == 1 and len(other["dtypes"]) == 1 and one["classes"] and other["classes"]:
         facts.append(Fact(f"{name}.classes", str(len(one["classes"])), str(len(other["classes"])), judged=False, why="of what was read"))
     return facts
