@@ -464,3 +464,10 @@ def test_a_failure_of_several_lines_is_read_as_it_was_written(kind, message, lin
     failure = {"side": "reference", "type": kind, "message": message, "frames": []}
     shown_lines = below(diverged(), StageResult("infer", ERROR, failure=failure))
     assert [line for line in shown_lines if line in lines] == lines
+
+
+def test_the_sentence_names_what_differs_before_what_shows_too_little():
+    weak = Pair("loss", None, None, stats=Stats(count=1), verdict=UNDERPOWERED, notes=["NaN at the same 1 place of both"])
+    lines = shown(StageResult("loss", DIVERGED, "float64", [weak, pair("gradient (native)")]))
+    assert any(line.startswith("loss diverged: gradient (native) differs") for line in lines)
+    assert not any("NaN at the same" in line for line in lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -69,7 +70,7 @@ def test_what_is_nowhere_finite_is_underpowered_in_every_stage_and_its_operation
         for name in ("reference", "candidate"):
             made = next(n for n in stage.notes if n.startswith(f"{name}: NaN first made by"))
             assert "aten.mul.Tensor" in made
-            line = int(made.rpartition(":")[2])
+            line = int(re.search(r":(\d+);", made)[1])
             assert Path(__file__).read_text(encoding="utf-8").splitlines()[line - 1].endswith("# here")
     assert row(result, "forward") == "underpowered, 0 of 8 elements"
 
@@ -81,6 +82,47 @@ def test_what_is_partly_finite_is_compared_there_and_the_row_says_how_much():
     assert row(result, "forward") == "aligned, 4 of 8 elements"
     assert result.to_dict()["stages"][0]["coverage"] == [{"what": "elements", "compared": 4, "total": 8}]
     assert result["metric"].verdict == UNDERPOWERED  # one of its two figures was never compared
+
+
+def noted(stage):
+    return [note for note in stage.notes if "NaN" in note]
+
+
+def test_what_is_partly_finite_on_both_sides_is_not_aligned_in_silence():
+    stage = checked(lambda: Spoilt(1, 2), lambda: Spoilt(1, 2), "forward")["forward"]
+    assert stage.verdict == ALIGNED
+    count, *made = noted(stage)
+    assert count == "output: 4 of 8 elements are NaN or infinite at the same places of both sides, and were not compared"
+    for note, name in zip(made, ("reference", "candidate"), strict=True):
+        assert re.match(rf"{name}: NaN first made by the model itself  aten.mul.Tensor  .*; it was given values from -?\d.* to -?\d", note)
+
+
+def test_the_inputs_of_what_made_it_are_told_infinities_included():
+    class Difference(torch.nn.Module):
+        def forward(self, x):
+            top = x.new_full((2, 6), torch.inf)
+            return torch.cat([x, top - top * 2], 1)
+
+    stage = checked(Difference, Difference, "forward")["forward"]
+    made = [note for note in noted(stage) if "first made by" in note]
+    assert len(made) == 2
+    assert all("aten.sub.Tensor" in note and note.endswith("; it was given values from inf to inf") for note in made)
+
+
+def test_finite_values_get_no_note_of_what_is_not():
+    stage = checked(lambda: torch.nn.Linear(6, 4), lambda: torch.nn.Linear(6, 4), "forward")["forward"]
+    assert not noted(stage)
+
+
+def test_a_metric_that_leaves_absent_classes_nan_is_not_asked_for_the_operation():
+    def ious(outputs, labels):
+        return {"iou": np.array([float(outputs.mean()), np.nan])}
+
+    functions = {"build_model": lambda: torch.nn.Linear(6, 4), "metric": ious}
+    one, other = (Side(framework="torch", functions=functions) for _ in range(2))
+    inputs = np.random.RandomState(0).randn(2, 6).astype("float32")
+    result = check(one, other, inputs=inputs, labels=np.ones((2, 4), "float32"), stages=["metric"])["metric"]
+    assert (result.verdict, noted(result)) == (ALIGNED, [])
 
 
 def test_gradients_that_are_nan_are_underpowered_though_the_outputs_are_right():

@@ -251,7 +251,7 @@ def _remark(stage: StageResult, found: Finding | None) -> str:
     notes = fault.notes
     if not notes and fault.pair is not None:
         notes = fault.pair.notes
-    in_sentence = [note for pair in stage.not_aligned[:1] for note in pair.notes]
+    in_sentence = [note for pair in _differing(stage)[:1] for note in pair.notes]
     if notes and notes[0] not in in_sentence:
         return say(notes[0])
     return say(_first_remark(stage))
@@ -286,11 +286,16 @@ def _sentence(stage: StageResult, found: Finding | None) -> str:
     if found is not None:
         head = "" if proven else say("suspected cause: ")
         return head + words(found)[0]
-    wrong = stage.not_aligned
+    wrong = _differing(stage)
     if not wrong:
         return say(_first_remark(stage) or "it differs")
     note = f" ({say(wrong[0].notes[0])})" if wrong[0].notes else ""
     return say("{key} differs", key=wrong[0].key) + note + _more(stage, wrong) + valued(None if fault is None else fault.value)
+
+
+def _differing(stage: StageResult) -> list[Pair]:
+    """The pairs that differ; those that show too little only where none does."""
+    return stage.wrong or stage.not_aligned
 
 
 def _more(stage: StageResult, wrong: list[Pair]) -> str:
@@ -387,7 +392,7 @@ def _evidence(stage: StageResult, found: Finding | None) -> str:
         return tried
     if stage.divergence is not None and stage.divergence.what and stage.divergence.error is not None:
         return measured(stage.divergence)
-    wrong = stage.not_aligned
+    wrong = _differing(stage)
     if wrong and wrong[0].error is not None:
         return pair_line(wrong[0]).plain.splitlines()[0]
     return ""

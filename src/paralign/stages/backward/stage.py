@@ -88,7 +88,7 @@ def _run(context: Context) -> StageResult:
     untrained.excuse(result.pairs, strict=context.settings.strict)
     scheduled = rate_schedules.judge(result, reference, candidate, context.settings.tolerance_of("backward"), context.settings.pace)
     conclude(result, " and ".join(dict.fromkeys(methods.values())))
-    if any(p.judged and nonfinite.is_unseen(p) for p in result.pairs):
+    if any(nonfinite.is_unseen(p) or nonfinite.is_partly_unseen(p) for p in result.judged):
         nonfinite.explain(context, result, next(iter(context.modes), "train"))
     if not idle:
         _explain_update(context, result, context.artifacts.get(drawn_steps.STEPS, captures)[0])

@@ -1,10 +1,11 @@
-"""Values that are NaN or infinite on both sides, where nothing was compared.
+"""Values that are NaN or infinite on both sides, so that they were not compared.
 
-The operation that made them first is worth knowing.
+The operation that made them first, and what it was given, are worth knowing.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 #: keys of losses: of the stage ``loss``, of steps in either mode
 _LOSS = re.compile(r"loss(_\d+)?( \(\w+\))?$")
 
+#: inputs of an operation that are told: what computes takes one to three tensors
+TOLD = 3
+
 
 def is_unseen(pair: Pair) -> bool:
     """Whether a pair has elements, and none that is finite on a side."""
@@ -37,6 +41,14 @@ def is_unseen(pair: Pair) -> bool:
     if stats is None or stats.count == 0 or finite(stats):
         return False
     return not stats.nan and not stats.inf
+
+
+def is_partly_unseen(pair: Pair) -> bool:
+    """Whether a pair was compared in part: its other elements are not finite on both sides."""
+    stats = pair.stats
+    if stats is None or stats.nan or stats.inf:
+        return False
+    return 0 < finite(stats) < stats.count
 
 
 def excuse_seen_elsewhere(pairs: list[Pair], leaf_of: Callable[[Pair], object]) -> None:
@@ -54,16 +66,19 @@ def excuse_seen_elsewhere(pairs: list[Pair], leaf_of: Callable[[Pair], object]) 
             pair.verdict = ALIGNED
 
 
-def explain(context: Context, result: StageResult, mode: str | None = None) -> None:
+def explain(context: Context, result: StageResult, mode: str | None = None, *, partly: bool = True) -> None:
     """Say which operations made a stage's values not finite.
 
     Args:
         context: of the check.
         result: of the stage; gets notes.
         mode: of the training step that is watched; None for the forward pass alone.
+        partly: also where some elements are finite; a metric leaves absent classes NaN on purpose.
     """
     unseen = [p for p in result.judged if is_unseen(p)]
     _name_first(result, unseen)
+    if partly and not context.settings.verdict_only:
+        unseen += _say_partly(result)
     if not unseen or context.inputs is None or context.settings.modules == "none":
         return
     if not context.observed:
@@ -87,6 +102,17 @@ def explain(context: Context, result: StageResult, mode: str | None = None) -> N
             result.notes.append(note)
 
 
+def _say_partly(result: StageResult) -> list[Pair]:
+    """Say of the first pair that is finite in part how much of it was not compared; all such."""
+    partly = [pair for pair in result.judged if is_partly_unseen(pair)]
+    if partly and (stats := partly[0].stats) is not None:
+        result.notes.append(
+            f"{partly[0].key}: {stats.count - finite(stats):,} of {stats.count:,} elements are NaN or infinite at the same places of both "
+            "sides, and were not compared"
+        )
+    return partly
+
+
 def _name_first(result: StageResult, unseen: list[Pair]) -> None:
     """Name a loss that is finite on neither side before gradients that diverge."""
     losses = [pair.key for pair in unseen if _LOSS.match(pair.key)]
@@ -106,7 +132,7 @@ def told(graph: Graph) -> str:
         made = origin(spoilt, kind)
         if isinstance(made, tuple):
             return f"{what} came in with {made[0].record.name or 'a value that was given'}"
-        return f"{what} first made by {_place(made)}"
+        return f"{what} first made by {'; '.join([_place(made), *_given(made)])}"
     lost = gradient_origin(graph)
     if lost is None:
         return "nothing that is not finite was seen in the first pass"
@@ -164,3 +190,27 @@ def _counts(digest: str | None) -> tuple[float, float]:
 
 def _place(operation: Operation) -> str:
     return "  ".join(filter(None, (operation.module or "the model itself", operation.op, operation.source)))
+
+
+def _given(operation: Operation) -> list[str]:
+    """What an operation was given: the least and the greatest value of its first inputs."""
+    spans = (_span(value.digest) for value in operation.inputs)
+    told = [f"it was given values from {low:.4g} to {high:.4g}" for low, high in filter(None, spans)]
+    return list(dict.fromkeys(told[:TOLD]))
+
+
+def _span(digest: str | None) -> tuple[float, float] | None:
+    """The least and the greatest element, infinities included.
+
+    None where there is nothing but NaN.
+    """
+    if digest is None:
+        return None
+    known = digests.figures(digest)
+    nan, above, below = known.counts
+    if known.size <= nan:
+        return None
+    low, high = known.low * known.rms, known.high * known.rms
+    if known.size <= nan + above + below:  # no finite element
+        low, high = math.inf, -math.inf
+    return (-math.inf if below else low, math.inf if above else high)

@@ -59,7 +59,7 @@ def run(context: Context) -> StageResult:
         result.coverage.append(Coverage("batches", about.batches, about.total))
     if not _outputs_are_finite(evaluation):
         result.notes.append("the reference's outputs, on which the metric is computed, hold NaN or infinities")
-        nonfinite.explain(context, result)
+        nonfinite.explain(context, result, partly=False)
     if result.verdict == DIVERGED:
         result.divergence = first(result.judged)
         if not _trace_back(context, result, evaluation):
