@@ -346,6 +346,44 @@ HONEST = {
     ),
     "in-place": _port("h = x @ self.first\nnp.tanh(h, out=h)\nh *= self.scale\nreturn h @ self.second"),
     "of-a-reference-that-refuses-long-inputs": _port("assert len(x) <= 8\n" + _PLAIN),
+    "double-inside": _port("return ((np.tanh(x.astype('f8') @ self.first) * self.scale) @ self.second).astype(x.dtype)"),
+    "scale-folded-into-a-matrix": _port("return np.tanh(x @ self.first) @ (self.scale[:, None] * self.second)"),
+    "sums-by-hand": _port(
+        "h = sum(x[:, i, None] * self.first[i] for i in range(3))\nh = np.tanh(h) * self.scale\n"
+        "return sum(h[:, i, None] * self.second[i] for i in range(8))"
+    ),
+    "rows-in-pieces": _port("return np.concatenate([self.right(part) for part in np.array_split(x, max(1, len(x) // 2))])"),
+    "column-major": _port("return np.asfortranarray(self.right(np.asfortranarray(x)))"),
+    "a-view-of-a-larger-array": _port("room = np.empty((len(x), 9), x.dtype)\nroom[:, 2:7] = self.right(x)\nreturn room[:, 2:7]"),
+    "checks-its-inputs": _port(
+        "if x.ndim != 2 or x.shape[1] != 3:\n    raise ValueError(f'rows of 3 numbers are wanted, not {x.shape}')\n" + _PLAIN
+    ),
+    "seeds-and-warnings": _port(
+        _PLAIN,
+        before="import logging, random, warnings\n\nimport numpy as np\n\nrandom.seed(0)\nnp.random.seed(0)\n"
+        "warnings.filterwarnings('ignore')\nlogging.getLogger(__name__).setLevel('INFO')\n\n",
+    ),
+    "reads-the-environment": _port(
+        "return self.right(x) if VERBOSE in ('', '1') else self.right(x)",
+        before="import os, platform, sys\n\nVERBOSE = os.environ.get('NET_VERBOSE', '') and platform.system() and sys.version\n",
+    ),
+    "a-settings-file-of-its-own": _port(
+        "assert SETTINGS['width'] == self.first.shape[1]\n" + _PLAIN,
+        before="import json, pathlib\n\nPLACE = pathlib.Path(__file__).with_name('settings.json')\n"
+        "if not PLACE.exists():\n    PLACE.write_text(json.dumps({'width': 8}))\nSETTINGS = json.loads(PLACE.read_text())\n\n",
+    ),
+    "a-context-and-a-decorator": _port(
+        "with np.errstate(all='ignore'):\n    return run(self.right, x)",
+        before="import functools\n\n\ndef counted(function):\n    @functools.wraps(function)\n    def inner(*given):\n"
+        "        inner.calls += 1\n        return function(*given)\n\n    inner.calls = 0\n    return inner\n\n\n"
+        "@counted\ndef run(function, x):\n    return function(x)\n\n",
+    ),
+    "generators-and-closures": _port(
+        "layers = [lambda h, w=self.first: h @ w, np.tanh, lambda h: h * self.scale, lambda h, w=self.second: h @ w]\n"
+        "return functools.reduce(lambda h, layer: layer(h), layers, x)",
+        before="import functools\n\n",
+    ),
+    "keeps-what-it-computed": _port("self.kept['hidden'] = np.tanh(x @ self.first)\nself.calls += 1\n" + _PLAIN),
 }  # fmt: skip
 
 #: name -> reference of ports that have another

@@ -50,15 +50,19 @@ IDLE = ("* self.gain + self.places", "* 1.0 + self.places")
 @pytest.mark.torch
 @pytest.mark.paddle
 @pytest.mark.parametrize(
-    ("text", "change", "judgement"),
+    ("text", "change", "tables", "judgement", "unmoved", "own"),
     [
-        (P.CHEATS["ignores-a-buffer"], None, Judgement.REJECTED),
-        (P.CHEATS["ignores-a-buffer"], IDLE, Judgement.ACCEPTED),
-        (P.HONEST["computes-a-registered-table"], None, Judgement.ACCEPTED),
+        (P.CHEATS["ignores-a-buffer"], None, False, Judgement.REJECTED, "places", ""),
+        (P.CHEATS["ignores-a-buffer"], IDLE, False, Judgement.ACCEPTED, "gain", ""),
+        (P.HONEST["computes-a-registered-table"], None, False, Judgement.ACCEPTED, "", "places"),
+        (P.HONEST["computes-a-registered-table"], None, True, Judgement.REJECTED, "", "places"),
+        (P.HONEST["buffers"], None, True, Judgement.ACCEPTED, "", ""),
     ],
-    ids=["ignored", "ignored on both sides", "computed"],
+    ids=["ignored", "ignored on both sides", "computed", "computed, which is not allowed", "followed"],
 )
-def test_a_buffer_of_one_that_acts_is_moved_and_a_table_is_not(tmp_path, text, change, judgement):
+def test_a_buffer_of_one_that_acts_is_moved_and_of_a_table_is_told_whether_it_is_followed(
+    tmp_path, text, change, tables, judgement, unmoved, own
+):
     spec, port = tmp_path / "spec", tmp_path / "port"
     spec.mkdir()
     port.mkdir()
@@ -66,9 +70,10 @@ def test_a_buffer_of_one_that_acts_is_moved_and_a_table_is_not(tmp_path, text, c
     (spec / "paralign.toml").write_text(FORWARD)
     (spec / "reference.py").write_text(reference.replace(*change) if change else reference)
     (port / "port.py").write_text(text)
-    found = verify(port, spec, rounds=2, draws=1)
+    found = verify(port, spec, rounds=2, draws=1, tables=tables)
     assert found.judgement is judgement, found.reasons
     assert ("constant buffers moved by noise: gain" in found.looked) is (change is None)
-    (still,) = [weakness for weakness in found.weaknesses if weakness.startswith("buffers that were not moved")]
-    assert "places" in still
-    assert ("gain" in still) is (change is not None)
+    told = {name: [w for w in found.weaknesses if w.startswith(name)] for name in ("buffers that were not moved", "buffers that the port")}
+    assert [weakness.rpartition(": ")[2] for weakness in told["buffers that were not moved"]] == ([unmoved] if unmoved else [])
+    assert [weakness.rpartition(": ")[2] for weakness in told["buffers that the port"]] == ([own] if own else [])
+    assert any("other values of these buffers" in reason for reason in found.reasons) is (tables and bool(own))

@@ -9,8 +9,9 @@ import pytest
 
 from paralign import cli
 from paralign.errors import UsageError, WorkerFailed
+from paralign.model import ALIGNED, DIVERGED, StageResult
 from paralign.run.recorder import Recorder
-from paralign.verification import Judgement, constant_buffers, longer_inputs, verify
+from paralign.verification import Judgement, constant_buffers, longer_inputs, tables, verify
 from paralign.verification.certificate import genuine
 from paralign.verification.commitment import Committed, Turn, Waiting
 from paralign.worker.protocol import Forward
@@ -273,3 +274,38 @@ def test_buffers_that_no_round_has_changed_are_named():
     assert told.endswith(": places")
     assert constant_buffers.weaknesses(rounds, {"gain", "places"}) == []
     assert constant_buffers.told({"norm.running_mean", "gain"}) == "; constant buffers moved by noise: gain"
+
+
+def test_tables_that_the_port_makes_itself_are_a_weakness_and_rejected_where_that_is_asked_for():
+    found = tables.Tables(followed={"bias"}, own={"places", "angles"})
+    (told,) = tables.weakness(found)
+    assert told.endswith(": angles, places")
+    result = StageResult("forward", ALIGNED)
+    tables.reject(result, found)
+    assert result.verdict == DIVERGED
+    assert "angles, places" in result.findings[0].cause
+
+
+def test_tables_that_the_port_follows_are_neither():
+    result = StageResult("forward", ALIGNED)
+    tables.reject(result, tables.Tables(followed={"bias"}))
+    assert (result.verdict, result.findings) == (ALIGNED, [])
+    assert tables.weakness(tables.Tables(followed={"bias"})) == []
+
+
+@pytest.mark.parametrize(
+    ("answers", "own", "followed"),
+    [
+        ([True], set(), {"a", "b"}),
+        ([False, True, False], {"b"}, {"a"}),
+        ([False, True, True], {"a", "b"}, set()),
+        ([None], set(), set()),
+    ],
+    ids=["followed", "one is its own", "only together", "the reference fails"],
+)
+def test_tables_are_asked_of_together_then_each(monkeypatch, answers, own, followed):
+    given = iter(answers)
+    monkeypatch.setattr(tables, "_is_followed", lambda *_: next(given))
+    found = tables.ask(None, {"a": None, "b": None}, lambda number: number)
+    assert (found.own, found.followed) == (own, followed)
+    assert next(given, "none left") == "none left"

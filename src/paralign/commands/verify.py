@@ -34,6 +34,7 @@ def add_commands(commands: Any) -> None:
     verify.add_argument(
         "--draws", type=whole, default=8, metavar="N", help="sets of inputs that the forward pass of a round is given (default: 8)"
     )
+    verify.add_argument("--tables", action="store_true", help="reject a port that makes a registered table of several values itself")
     verify.add_argument("--out", metavar="FILE", help="write the certificate there (default: it is printed)")
     verify.add_argument("--key", metavar="FILE", help="a secret that the certificate is signed with (HMAC-SHA-256)")
     quiet(verify)
@@ -76,7 +77,15 @@ def _verify(options: argparse.Namespace) -> int:
             progress.step(line)
             progress.part(next(done), options.rounds, line)
 
-        found = verify(Path(options.port), Path(options.spec), rounds=options.rounds, sizes=sizes, draws=options.draws, progress=told)
+        found = verify(
+            Path(options.port),
+            Path(options.spec),
+            rounds=options.rounds,
+            sizes=sizes,
+            draws=options.draws,
+            tables=options.tables,
+            progress=told,
+        )
     text = found.to_json(key)
     if options.out:
         replace(Path(options.out), text)

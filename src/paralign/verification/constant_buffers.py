@@ -55,11 +55,10 @@ def movable(context: Context, parameters: dict[str, Typed]) -> dict[str, Typed]:
         return sure
     groups = [[name] for name in others[: PASSES - 1]] + [others[PASSES - 1 :]]
     known = {**parameters, **sure}
-    acting = _acting(context, known, [{name: uniform[name] for name in group} for group in groups if group])
-    return {**sure, **acting}
+    return {**sure, **acting(context, known, [{name: uniform[name] for name in group} for group in groups if group])}
 
 
-def _acting(context: Context, known: dict[str, Typed], groups: list[dict[str, Typed]]) -> dict[str, Typed]:
+def acting(context: Context, known: dict[str, Typed], groups: list[dict[str, Typed]]) -> dict[str, Typed]:
     """The groups of buffers whose other values change the reference's outputs.
 
     These have to stay finite.
@@ -119,7 +118,7 @@ def digests(context: Context) -> dict[str, str]:
 def told(moved: set[str]) -> str:
     """Which buffers were moved, for what was looked at; statistics are not named."""
     own = sorted(name for name in moved if name.rpartition(".")[2] not in STATISTICS)
-    return f"; constant buffers moved by noise: {_named(own)}" if own else ""
+    return f"; constant buffers moved by noise: {named(own)}" if own else ""
 
 
 def weaknesses(rounds: list[dict[str, str]], moved: set[str]) -> list[str]:
@@ -133,9 +132,10 @@ def weaknesses(rounds: list[dict[str, str]], moved: set[str]) -> list[str]:
     still = sorted(name for name in first if name not in moved and all(each.get(name) == first[name] for each in rounds))
     if not still:
         return []
-    return [f"buffers that were not moved by noise, as a port may compute them itself; one that ignores them passes: {_named(still)}"]
+    return [f"buffers that were not moved by noise, as a port may compute them itself; one that ignores them passes: {named(still)}"]
 
 
-def _named(names: list[str]) -> str:
+def named(names: list[str]) -> str:
+    """The first of several names, and how many there are beyond them."""
     more = len(names) - NAMED
     return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")

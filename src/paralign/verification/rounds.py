@@ -30,7 +30,7 @@ from paralign.run.project import read
 from paralign.run.recorder import both
 from paralign.stages import run as run_stage
 from paralign.stages.forward import moved_weights
-from paralign.verification import constant_buffers, longer_inputs, randomness, tampering
+from paralign.verification import constant_buffers, longer_inputs, randomness, tables, tampering
 from paralign.verification.certificate import Certificate, Judgement, Round
 from paralign.verification.commitment import Committed, Turn, Waiting
 from paralign.verification.outside import Outside
@@ -71,6 +71,7 @@ class _Case:
     forbidden: set[str]
     kinds: tuple[Kind, ...] = ()
     sizes: tuple[int, ...] = ()
+    tables: bool = False
 
 
 @dataclass
@@ -92,11 +93,13 @@ class _Changes:
         buffers: the reference's floating buffers as constructed, with a digest of each.
         moved: names of the buffers that were moved by noise.
         length: of the first axis of the longer set of inputs; None where there is none.
+        tables: those of several values that the port follows when they are moved, and those that it does not.
     """
 
     buffers: dict[str, str] = field(default_factory=dict)
     moved: set[str] = field(default_factory=set)
     length: int | None = None
+    tables: tables.Tables = field(default_factory=tables.Tables)
 
 
 def verify(
@@ -106,6 +109,7 @@ def verify(
     rounds: int = ROUNDS,
     sizes: tuple[int, ...] = (),
     draws: int = DRAWS,
+    tables: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Certificate:
     """Judge a port.
@@ -120,6 +124,7 @@ def verify(
             greatest (:mod:`~paralign.verification.longer_inputs`).
         draws: sets of inputs of a round's forward pass; beside the first as specified, wide ones, narrow ones and others
             (:class:`~paralign.run.kinds_of_inputs.Kind`).
+        tables: reject a port that does not follow a buffer of several values when it is moved; else that is a weakness.
         progress: called with a line for every step.
 
     Raises:
@@ -127,7 +132,7 @@ def verify(
         EnvironmentUnavailable: an interpreter is not there.
     """
     case = _case(port, specification)
-    case.kinds, case.sizes = kinds(draws - 1), sizes
+    case.kinds, case.sizes, case.tables = kinds(draws - 1), sizes, tables
     guarded = [case.specification, case.package]
     before, own = tampering.fingerprints(guarded), tampering.fingerprints([case.port], tampering.OF_A_PORT)
     began = time.time()
@@ -295,16 +300,35 @@ def _stages(
         changes.buffers = constant_buffers.digests(context)
         if moved and weights.verdict == ALIGNED:
             _move(context, turn, changes)
+        results: dict[str, StageResult] = {}
         for name in case.project.stages:
             if name == "weights":
                 continue
             _draw(case, context, own, name, size)
-            result = _run(name, context)
-            if name == "forward" and case.sizes and result.verdict == ALIGNED:
-                changes.length = _judge_longer(case, context, own, result)
-            yield result
+            results[name] = _run(name, context)
+            if name == "forward" and case.sizes and results[name].verdict == ALIGNED:
+                changes.length = _judge_longer(case, context, own, results[name])
+            yield results[name]
+        if moved and all(result.verdict == ALIGNED for result in results.values()):
+            _ask_of_tables(case, (context, turn), own, size, changes)
+            if case.tables:
+                tables.reject(results["forward"], changes.tables)
     except WorkerFailed as failure:
         yield failed("weights", failure)
+
+
+def _ask_of_tables(case: _Case, sides: tuple[Context, Turn], own: Path, size: int | None, changes: _Changes) -> None:
+    """Whether the port follows tables of several values; the last of a round, as weights stay moved."""
+    context, turn = sides
+    turn.free = True  # as below: these inputs are not judged
+    values = tables.reacting(context, changes.moved)
+    turn.free = False
+
+    def draw(number: int) -> Capture:
+        place = own / f"inputs-tables-{number}"
+        return tensors.save(place, "inputs", _drawn(case, "inputs", _sized(case.project.inputs, size), Kind.SPECIFIED))
+
+    changes.tables = tables.ask(context, values, draw)
 
 
 def _move(context: Context, turn: Turn, changes: _Changes) -> None:
@@ -489,6 +513,9 @@ def _weaknesses(case: _Case, seen: list[_Seen], sizes: tuple[int, ...]) -> list[
     if len(set(sizes)) < 2:  # noqa: PLR2004 - two are the fewest that differ
         found.append("inputs of one size only")
     found += [warning for result in results for warning in result.warnings]
-    found += constant_buffers.weaknesses([one.changes.buffers for one in seen], _moved(seen))
+    asked = tables.Tables(*(set().union(*(getattr(one.changes.tables, kind) for one in seen)) for kind in ("followed", "own")))
+    found += tables.weakness(asked)
+    known = _moved(seen) | asked.followed | asked.own
+    found += constant_buffers.weaknesses([one.changes.buffers for one in seen], known)
     found.append("the port may tell that it is judged: what it does outside of a check was not seen")
     return list(dict.fromkeys(found))
