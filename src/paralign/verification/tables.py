@@ -62,7 +62,10 @@ def movable(context: Context, known: set[str]) -> dict[str, Typed]:
 
 
 def reacting(context: Context, known: set[str]) -> dict[str, Typed]:
-    """Those of :func:`movable` whose other values change the reference's outputs, which stay finite; nothing of the port runs."""
+    """Those of :func:`movable` whose other values change the reference's outputs.
+
+    These stay finite; nothing of the port runs.
+    """
     found = movable(context, known)
     names = list(found)
     groups = [[name] for name in names[: PASSES - 1]] + [names[PASSES - 1 :]]
@@ -70,7 +73,9 @@ def reacting(context: Context, known: set[str]) -> dict[str, Typed]:
 
 
 def ask(context: Context, values: dict[str, Typed], draw: Callable[[int], Capture]) -> Tables:
-    """Whether the port's outputs follow tables that are moved; all at once, then each that may be its own.
+    """Whether the port's outputs follow tables that are moved.
+
+    All at once; where they do not, each alone.
 
     Args:
         context: of a check that is aligned; its weights stay moved.
