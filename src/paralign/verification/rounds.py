@@ -318,7 +318,10 @@ def _stages(
 
 
 def _ask_of_tables(case: _Case, sides: tuple[Context, Turn], own: Path, size: int | None, changes: _Changes) -> None:
-    """Whether the port follows tables of several values; the last of a round, as weights stay moved."""
+    """Whether the port follows tables of several values.
+
+    The last of a round, as weights stay moved.
+    """
     context, turn = sides
     turn.free = True  # as below: these inputs are not judged
     values = tables.reacting(context, changes.moved)
