@@ -21,6 +21,9 @@ EPILOG = (
 #: seconds of the search for edits with --prove: what a port of one model takes anyway
 _SECONDS = 60.0
 
+#: functions that are converted again; each costs a check, some 15 s
+_REFUSED = 8
+
 #: places left by hand that are printed; all of them stand in left.md
 _SHOWN = 20
 
@@ -38,7 +41,11 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("destination", metavar="DST", help="a new or empty folder for the project")
     parser.add_argument("--model", required=True, metavar="MODULE:CLASS", help="what both sides build, such as net:Net(width=8)")
     parser.add_argument(
-        "--input", action="append", default=[], metavar="[NAME=]SHAPE[:DTYPE[:HIGH]]", help="what the model is called with; may be repeated"
+        "--input",
+        action="append",
+        default=[],
+        metavar="[NAME=]SHAPE[:DTYPE[:HIGH]]",
+        help="what the model is called with, such as 1x3x64x64 or ids=2x8:int64:48; may be repeated",
     )
     parser.add_argument("--python", metavar="INTERPRETER", help="the candidate's interpreter (default: the one that runs paralign)")
     parser.add_argument(
@@ -65,7 +72,8 @@ def _run(options: argparse.Namespace) -> int:
     _tell(made)
     if options.no_check:
         return int(made.ledger.left)
-    code = _checked(made, options)
+    made, done = _checked(made, options)
+    code = _told(made, done, options)
     unproven = _proven(made) if options.prove else 0
     return code or unproven
 
@@ -87,9 +95,37 @@ def _tell(made: Draft) -> None:
     print(one_line(f"project: {made.folder} · all that is left: {made.folder / LEFT}"))
 
 
-def _checked(made: Draft, options: argparse.Namespace) -> int:
-    """Check the port; with ``--prove`` what diverges is repaired where an edit is proven."""
+def _checked(made: Draft, options: argparse.Namespace) -> tuple[Draft, Mended]:
+    """Check the port; with ``--prove`` what diverges is repaired.
+
+    A function in which Paddle refuses an operator of several types is converted again.
+    """
     from paralign.api import repair_project
+    from paralign.errors import one_line
+    from paralign.port.drafting import draft
+    from paralign.port.refused_types import Function, refusing
+    from paralign.report.language import say
+
+    seconds = options.seconds if options.prove else 0.0
+    refused: set[Function] = set()
+    while True:
+        with Progress() as progress:
+            done = repair_project(made.folder, progress=progress.step, seconds=seconds)
+        failures = [refusing(each.failure, made.home) for each in done.result.stages]
+        found = {each for each in failures if each is not None} - refused
+        if not found or made.kept or len(refused) >= _REFUSED:
+            return made, done
+        refused |= found
+        for each in found:
+            said = "converted again: {path} {name}: Paddle refuses its operators of several types"
+            print(one_line(say(said, path=each.path, name=each.name)))
+        with Progress() as progress:
+            progress.step("converting")
+            made = draft(options.source, options.destination, options.model, options.input, options.python, force=True, refused=refused)
+
+
+def _told(made: Draft, done: Mended, options: argparse.Namespace) -> int:
+    """Print what the check came to, and write what is proven; the exit code."""
     from paralign.commands.codes import CODES
     from paralign.errors import one_line
     from paralign.model import ALIGNED
@@ -97,9 +133,6 @@ def _checked(made: Draft, options: argparse.Namespace) -> int:
     from paralign.report.language import say
     from paralign.report.short_form import render
 
-    seconds = options.seconds if options.prove else 0.0
-    with Progress() as progress:
-        done = repair_project(made.folder, progress=progress.step, seconds=seconds)
     console().print(render(done.result, made.folder.resolve(), verbose=options.verbose))
     print(one_line(f"{say('report: ')}{done.folder / 'report.html'}"))
     if not done.repaired.patch:

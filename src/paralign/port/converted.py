@@ -19,11 +19,15 @@ from paralign.port.converting import Converter
 from paralign.port.ledger import Fate, File, FileFate, Ledger
 from paralign.port.notebooks import Notebook
 from paralign.port.observing import Observed, Observer
+from paralign.port.parsing import parse
 from paralign.port.scanning import Program, ask
-from paralign.port.texts import decoded, find
+from paralign.port.texts import decoded, find, read
+from paralign.port.turning import has_ties
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
+
+    from paralign.port.refused_types import Function
 
 #: the ledger's name beside what was converted
 LEDGER = "ledger.json"
@@ -38,6 +42,7 @@ def convert_code(
     *,
     force: bool = False,
     before_writing: Callable[[], None] = lambda: None,
+    refused: Collection[Function] = (),
 ) -> Ledger:
     """Turn PyTorch source into Paddle source.
 
@@ -47,6 +52,7 @@ def convert_code(
         python: the interpreter whose Paddle is asked what it offers; without it a stored table is.
         force: replace files that are there. Nothing is removed.
         before_writing: called once all is checked and converted, just before the first file is written.
+        refused: functions in which Paddle has refused an operator of several types: their operators are written for these.
 
     Returns:
         What became of every file and every use of PyTorch.
@@ -63,7 +69,9 @@ def convert_code(
     paddle = ask(python)[0] if python else stored("paddle")
     ledger = Ledger(stored("torch").version, paddle.version)
     program = Program(files, Observer)
-    texts = {path: _converted(path, _shown(path, source), program, paddle, ledger) for path in files}
+    tied = any(map(_ties_weights, files if source.is_dir() else [source, *sorted(source.parent.glob("*.py"))]))
+    by_file = {path: frozenset(each.name for each in refused if each.path == _shown(path, source)) for path in files}
+    texts = {path: _converted(path, _shown(path, source), program, paddle, ledger, tied, by_file[path]) for path in files}
     before_writing()
     for path, text in texts.items():
         if text is not None:
@@ -126,7 +134,13 @@ def write(path: Path, text: str, *, force: bool) -> None:
         raise unwritten(path, fault) from fault
 
 
-def _converted(path: Path, name: str, program: Program, paddle: Table, ledger: Ledger) -> str | None:
+def _ties_weights(path: Path) -> bool:
+    """Whether a file gives a layer another one's weight."""
+    text = read(path).text
+    return text.count(".weight") > 1 and any(map(has_ties, parse(text).body))
+
+
+def _converted(path: Path, name: str, program: Program, paddle: Table, ledger: Ledger, tied: bool, refused: frozenset[str]) -> str | None:
     """A file's new text; None where it is refused."""
     text, seen, problem = program.read(path)
     if problem or seen.lost:
@@ -138,6 +152,7 @@ def _converted(path: Path, name: str, program: Program, paddle: Table, ledger: L
         notebook = Notebook(text) if path.suffix == ".ipynb" else None
         source = notebook.program if notebook else _coding(text.text)
         converter = Converter(name, source, seen, paddle, text)
+        converter.tied_elsewhere, converter.refused = tied, refused
         if not converter.uses and not converter.named and not _imports(source):
             ledger.files.append(File(name, FileFate.COPIED))
             return decoded(path.read_bytes())[0] if notebook else source

@@ -22,7 +22,7 @@ from paralign.port.ledger import Fate
 from paralign.port.mixing import Mixer
 from paralign.port.observing import place
 from paralign.port.ownership import guessed_owner, hinted_owner
-from paralign.port.placing import OWN_START
+from paralign.port.placing import CAST_AND_CHANGED, OF_NO_ELEMENT, OWN_START
 from paralign.port.planning import ByHand, Different, Plan, plan
 from paralign.port.values import Certainty, Form, Use
 
@@ -199,7 +199,11 @@ class Converter(Mixer):
         if self._has_ties and self._is_linear(node) and not self._is_started() and self.as_read(node):
             pass
         elif self._is_linear(node) and not self._is_own_start(node) and not self._is_layout_free() and not self._is_started():
-            self.text.edit(self.text.end(node), self.text.end(node), ".T", node, closes=True)
+            if self._has_ties and not self.turn_here(node):
+                self.by_hand(node, "torch.nn.Linear.weight", "layers share weights here, and how this one lies is not known")
+                return True
+            if not self._has_ties:
+                self.text.edit(self.text.end(node), self.text.end(node), ".T", node, closes=True)
             self._transposed(node)
         elif self._is_own_start(node):
             self.note(node, "torch.nn.Linear.weight", Fate.CONDITION, OWN_START)
@@ -412,6 +416,8 @@ class Converter(Mixer):
         self._iterated(node, use)
         if use.name == "torch.Tensor.copy_" and self._is_any_parameter(node):
             made.conditions.append(_ANY_PARAMETER)
+        if self._is_cast_and_changed(node, use):
+            made.conditions.append(CAST_AND_CHANGED)
         if use.name.endswith(".state_dict"):
             made.conditions.append("Other names in Paddle: _mean and _variance for running statistics, no num_batches_tracked.")
         if told and not self._takes_statistics():
@@ -421,6 +427,14 @@ class Converter(Mixer):
         guess = ["the object is taken for a tensor by the rules of its base class"] if use.certainty is Certainty.GUESSED else []
         refused = [f"raises where {made.refuses}"] if made.refuses else []
         self.note(node, use.name, fate, " ".join([*dict.fromkeys(made.conditions), *refused, *guess]), made.entries)
+
+    def _is_cast_and_changed(self, node: ast.Call, use: Use) -> bool:
+        """Whether a tensor is cast or moved, and changed in place at once."""
+        if use.form is not Form.METHOD or not isinstance(node.func, ast.Attribute):
+            return False
+        method = node.func.attr
+        inplace = method.endswith("_") and not method.endswith("__") and method not in OF_NO_ELEMENT
+        return inplace and not self._is_whole(node.func.value) and self._same_or_new(node.func.value)
 
     def _is_any_parameter(self, node: ast.Call) -> bool:
         """Whether one of ``model.parameters()`` gets elements of no other parameter."""
@@ -501,7 +515,9 @@ class Converter(Mixer):
         ):
             self._check_guess(node.func.attr, use)
         inplace = node.func.attr.endswith("_") and not node.func.attr.endswith("__")
-        if inplace and not self._is_whole(node.func.value):
+        method = use.name.rpartition(".")[2]
+        whole = method in OF_NO_ELEMENT or node.func.value is self._put_back or self._is_whole(node.func.value)
+        if inplace and not whole and not self._same_or_new(node.func.value):
             raise ByHand("in place on a part of a tensor: Paddle's parts are copies")
 
 

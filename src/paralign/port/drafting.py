@@ -20,9 +20,10 @@ from paralign.port.ledger import Fate, FileFate
 from paralign.port.texts import find, read
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from paralign.port.ledger import Ledger, Place
+    from paralign.port.refused_types import Function
 
 #: the folder of the converted tree in a project
 PORT = "port"
@@ -160,7 +161,14 @@ def _input_of(text: str) -> tuple[str, list[str]]:
 
 
 def draft(
-    source: str | Path, destination: str | Path, model: str, inputs: Sequence[str], python: str | None = None, *, force: bool = False
+    source: str | Path,
+    destination: str | Path,
+    model: str,
+    inputs: Sequence[str],
+    python: str | None = None,
+    *,
+    force: bool = False,
+    refused: Collection[Function] = (),
 ) -> Draft:
     """Convert a source and write the project around it.
 
@@ -171,6 +179,7 @@ def draft(
         inputs: what the model is called with, as :func:`inputs_of` reads it; none: the project gets no ``[inputs]``.
         python: the candidate's interpreter, whose Paddle is asked; None: the one that runs paralign.
         force: write into the folder of an earlier port; files that were edited since are kept.
+        refused: functions in which Paddle has refused an operator of several types.
 
     Raises:
         UsageError: a wrong argument; the destination is not empty, or lies in the source; the source has no such module.
@@ -199,7 +208,7 @@ def draft(
     with ExitStack() as stack:
         made = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="paralign-port-"))) if there else target
         port = made / PORT / source.name if within or not source.is_dir() else made / PORT
-        ledger = convert_code(source, port, python)
+        ledger = convert_code(source, port, python, refused=refused)
         if there:
             _leave_out_written(ledger, made, target, port)
         texts = {

@@ -132,7 +132,7 @@ class Kinds:
     def _Attribute(self, node: ast.Attribute, around: Sequence[ast.AST], depth: int) -> Kind:  # noqa: N802 - as above
         if node.attr in _NUMBERS:
             return Kind.NUMBER
-        if isinstance(node.value, ast.Name) and node.value.id in _NUMBER_MODULES:
+        if self._is_number_module(node.value, around):
             return Kind.NUMBER
         if node.attr in ("data", "T", "mT"):
             return self.of(node.value, around, depth)
@@ -142,6 +142,15 @@ class Kinds:
                 if isinstance(scope, ast.ClassDef):
                     return self._of_object(node.attr, scope, around[: at + 1], depth)
         return Kind.UNKNOWN
+
+    def _is_number_module(self, node: ast.expr, around: Sequence[ast.AST]) -> bool:
+        """Whether an expression is a module whose functions give numbers.
+
+        A variable of its name is none: ``time`` is often one.
+        """
+        if not isinstance(node, ast.Name) or node.id not in _NUMBER_MODULES:
+            return False
+        return not any(node.id in self._bindings(each) for each in around if isinstance(each, _FUNCTIONS))
 
     def _of_object(self, name: str, scope: ast.ClassDef, around: Sequence[ast.AST], depth: int) -> Kind:
         """The type of ``self.name``: what its class gives it, all of one type."""
@@ -175,7 +184,7 @@ class Kinds:
 
     def _of_method(self, node: ast.Call, func: ast.Attribute, around: Sequence[ast.AST], depth: int) -> Kind:
         """The type of what a method gives."""
-        if func.attr in _NUMBERS or (isinstance(func.value, ast.Name) and func.value.id in _NUMBER_MODULES):
+        if func.attr in _NUMBERS or self._is_number_module(func.value, around):
             return Kind.NUMBER
         if func.attr in _CASTS and not node.args:
             return _CASTS[func.attr]

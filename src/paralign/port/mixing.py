@@ -20,6 +20,9 @@ _SAID = "PyTorch computes it in a common type of both, Paddle refuses two types"
 class Mixer(Deriver):
     """Write such an operator as a call, where an operand is known to be discrete."""
 
+    #: functions in which Paddle has refused an operator, as ``Class.method``: all that may be of several types is written so there
+    refused: frozenset[str] = frozenset()
+
     @property
     def kinds(self) -> Kinds:
         """What the source tells of the types of expressions."""
@@ -63,7 +66,27 @@ class Mixer(Deriver):
             return _is_of_bits_and_numbers(kinds, written=written and any(map(self._is_known, (first, second))))
         if kinds == [Kind.BOOL, Kind.BOOL]:
             return sign == "/"
+        if self.refused and Kind.UNKNOWN in kinds and Kind.NUMBER not in kinds and qualified(self._parents) in self.refused:
+            return True
+        if set(kinds) == {Kind.FLOAT, Kind.UNKNOWN}:
+            return self._is_spread(first if kinds[0] is Kind.UNKNOWN else second)
         return DISCRETE.intersection(kinds) != set() and Kind.NUMBER not in kinds and (kinds[0] is not kinds[1] or Kind.SHORT in kinds)
+
+    def _is_spread(self, node: ast.expr) -> bool:
+        """Whether an expression is an argument along a new axis: ``time[:, None]``.
+
+        Times and positions, which are whole numbers, meet their frequencies so.
+        """
+        if isinstance(node, ast.Subscript):
+            index = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            spread = any(isinstance(each, ast.Constant) and each.value is None for each in index)
+        else:
+            spread = isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "unsqueeze"
+        while isinstance(node, ast.Subscript | ast.Call | ast.Attribute):
+            node = node.func if isinstance(node, ast.Call) else node.value
+        functions = [each for each in self._parents if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
+        given = {each.arg for each in functions[-1].args.args} - {"self", "cls"} if functions else set()
+        return spread and isinstance(node, ast.Name) and node.id in given
 
     def _is_known(self, node: ast.expr) -> bool:
         """Whether an expression is a tensor, by its type or its elements' type."""
@@ -106,6 +129,14 @@ class Mixer(Deriver):
         if alike or (not bits and len(tensors) < _PAIR):
             return template
         return as_calls(template)
+
+
+def qualified(around: Sequence[ast.AST]) -> str:
+    """The innermost function around a place, as ``Class.method``; '' in none."""
+    named = [each for each in around if isinstance(each, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)]
+    while named and isinstance(named[-1], ast.ClassDef):
+        named.pop()
+    return ".".join(each.name for each in named)
 
 
 #: operands of an operator

@@ -38,6 +38,25 @@ _FRESH = frozenset({
     "torch.Tensor.new_empty", "torch.Tensor.new_zeros", "torch.Tensor.new_ones", "torch.Tensor.clone", "torch.tensor",
 })  # fmt: skip
 
+#: functions and methods whose result is new, whatever they are given
+_NEW = frozenset({
+    "abs", "add", "addcmul", "addmm", "amax", "amin", "baddbmm", "bmm", "cat", "ceil", "clamp", "clip", "concat", "cos", "cumprod",
+    "cumsum", "div", "einsum", "exp", "floor", "full_like", "gather", "index_select", "log", "masked_fill", "matmul", "maximum", "mean",
+    "minimum", "mm", "mul", "neg", "outer", "pow", "rand_like", "randn_like", "reciprocal", "round", "rsqrt", "rsub", "scatter", "sigmoid",
+    "sin", "softmax", "sqrt", "square", "stack", "sub", "sum", "tanh", "tril", "triu", "true_divide", "where",
+})  # fmt: skip
+
+#: methods that give the tensor itself where it is already as they make it, in Paddle a copy
+_SAME_OR_NEW = frozenset(
+    {"bfloat16", "bool", "contiguous", "cpu", "cuda", "double", "float", "half", "int", "long", "to", "type", "type_as"}
+)
+
+#: what changes no element
+OF_NO_ELEMENT = frozenset({"requires_grad_"})
+
+#: what is said of a tensor that is cast or moved, and then changed in place
+CAST_AND_CHANGED = "where the cast or the move changes nothing, the tensor before it is changed too, in PyTorch alone"
+
 #: what of a weight does not depend on its layout
 _LAYOUT_FREE = frozenset({"dtype", "device", "requires_grad", "ndim", "is_cuda"})
 
@@ -86,6 +105,7 @@ class Placer(Writer):
                 self.uses.setdefault((use.line, use.column, use.end_line, use.end_column), []).append(own)
         self.places: list[Place] = []
         self._annotation = 0
+        self._put_back: ast.expr | None = None
         self._parents: list[ast.AST] = []
 
     def note(self, node: ast.expr | ast.stmt, name: str, fate: Fate, text: str = "", entries: Sequence[str] = ()) -> None:
@@ -103,12 +123,13 @@ class Placer(Writer):
         return (0, line) if self.file is None else self.file.place(line)
 
     def by_hand(self, node: ast.expr | ast.stmt, name: str, reason: str) -> None:
-        """Let a place raise."""
-        self.note(node, name, Fate.BY_HAND, reason)
-        said = ascii(f"{self.places[-1].where}: {name} is not converted: {reason}")
+        """Let a place raise; an annotation becomes a text."""
         if self._annotation and isinstance(node, ast.expr):
+            self.note(node, name, Fate.REWRITTEN, "an annotation without a counterpart: its text alone")
             self.text.edit(self.text.start(node), self.text.end(node), ascii(self.text.source(node)))
             return
+        self.note(node, name, Fate.BY_HAND, reason)
+        said = ascii(f"{self.places[-1].where}: {name} is not converted: {reason}")
         self.text.edit(self.text.start(node), self.text.end(node), f"(_ for _ in ()).throw(NotImplementedError({said}))")
 
     def visit(self, node: ast.AST) -> None:
@@ -329,12 +350,25 @@ class Placer(Writer):
             names = self._names_of(node)
             if not names:
                 return False
-            return all(name in _FRESH or name in self._inplace_of(node) for name in names)
+            return all(name in _FRESH or _is_new(name) or name in self._inplace_of(node) for name in names)
         if isinstance(node, ast.BinOp | ast.UnaryOp):  # a result of arithmetic is new
             return not isinstance(getattr(node, "op", None), ast.UAdd)
         while isinstance(node, ast.Attribute) and node.attr not in _VIEWS:
             node = node.value
         return isinstance(node, ast.Name)
+
+    def _same_or_new(self, node: ast.expr) -> bool:
+        """Whether an expression casts or moves a tensor.
+
+        The result may be that tensor in PyTorch, and is a copy in Paddle.
+        """
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            return False
+        if node.func.attr.endswith("_") and self._names_of(node):
+            return self._same_or_new(node.func.value)
+        if node.func.attr not in _SAME_OR_NEW:
+            return False
+        return self._is_whole(node.func.value) or self._same_or_new(node.func.value) or bool(self._names_of(node.func.value))
 
     def _inplace_of(self, node: ast.Call) -> set[str]:
         """The names of a call that changes a whole tensor in place, and gives that tensor."""
@@ -348,6 +382,13 @@ class Placer(Writer):
         """Write ``x[i].zero_()`` as an assignment: a part of a tensor is a copy in Paddle."""
         call = node.value
         written = self._assigned(call) if isinstance(call, ast.Call) else None
+        part = self._changed_part(call) if isinstance(call, ast.Call) and written is None else None
+        if part is not None:
+            self.text.edit(self.text.start(node), self.text.start(node), f"{self.text.source(part)} = ", call)
+            self._put_back = part
+            self.generic_visit(node)
+            self._put_back = None
+            return
         if written is None or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
             self.generic_visit(node)
             return
@@ -373,6 +414,57 @@ class Placer(Writer):
         if func.attr in ("fill_", "copy_") and len(call.args) == 1:
             return ""
         return None
+
+    def _changed_part(self, call: ast.Call) -> ast.expr | None:
+        """The part that ``x[:, 0].mul_(2)`` changes; None of another statement.
+
+        It is told by numbers and slices alone. A part by a tensor or a list is a copy in PyTorch too.
+        """
+        func = call.func
+        if not isinstance(func, ast.Attribute) or not func.attr.endswith("_") or func.attr.endswith("__") or func.attr in OF_NO_ELEMENT:
+            return None
+        part = func.value
+        if not isinstance(part, ast.Subscript) or not is_dotted(part.value) or not self.uses.get(place(call)):
+            return None
+        parts = [each.attr for each in ast.walk(part.value) if isinstance(each, ast.Attribute)]
+        if not _VIEWS.isdisjoint(parts) or "weight" in parts or not all(map(self._is_plain_index, _places(part.slice))):
+            return None
+        return part
+
+    def _is_plain_index(self, node: ast.expr) -> bool:
+        """Whether one place of an index is a number or a slice by its form."""
+        if isinstance(node, ast.Slice):
+            return all(each is None or self._is_counted(each) for each in (node.lower, node.upper, node.step))
+        return self._is_counted(node) or (isinstance(node, ast.Constant) and (node.value is None or node.value is Ellipsis))
+
+    def _is_counted(self, node: ast.expr) -> bool:
+        """Whether an expression is whole numbers, and names that count a loop."""
+        if isinstance(node, ast.Name):
+            return any(node.id in _counters(each) for each in self._parents)
+        if isinstance(node, ast.UnaryOp | ast.BinOp):
+            return all(self._is_counted(each) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr))
+        return isinstance(node, ast.Constant) and type(node.value) is int
+
+
+def _places(index: ast.expr) -> list[ast.expr]:
+    """The places of an index, one an axis."""
+    return index.elts if isinstance(index, ast.Tuple) else [index]
+
+
+def _counters(node: ast.AST) -> set[str]:
+    """The names that a loop counts with: ``for i in range(n)``."""
+    if not isinstance(node, ast.For) or not isinstance(node.iter, ast.Call):
+        return set()
+    called, target = getattr(node.iter.func, "id", ""), node.target
+    if called == "enumerate" and isinstance(target, ast.Tuple):
+        target = target.elts[0]
+    return {target.id} if called in ("range", "enumerate") and isinstance(target, ast.Name) else set()
+
+
+def _is_new(name: str) -> bool:
+    """Whether a function of PyTorch gives a tensor that nobody else holds."""
+    head, _, last = name.rpartition(".")
+    return head in ("torch", "torch.Tensor", "torch.nn.functional") and last in _NEW
 
 
 def is_dotted(node: ast.expr) -> bool:

@@ -33,10 +33,13 @@ _PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 class Turner(Placer):
     """Write such weights."""
 
+    #: whether another file of the program gives a layer another one's weight
+    tied_elsewhere = False
+
     @cached_property
     def _has_ties(self) -> bool:
         """Whether a layer may be given another one's weight, as PyTorch lays it out."""
-        return any(isinstance(each, ast.Assign) and _is_tie(each) for each in ast.walk(self._parents[0]))
+        return self.tied_elsewhere or has_ties(self._parents[0])
 
     def as_read(self, node: ast.Attribute) -> bool:
         """Write ``layer.weight.shape`` and its like; False of another use."""
@@ -49,6 +52,13 @@ class Turner(Placer):
         if not isinstance(value, ast.expr) or not self._is_read_here(at):
             return False
         self._turn(node, value)
+        return True
+
+    def turn_here(self, node: ast.Attribute) -> bool:
+        """Write a weight as PyTorch lays it out; False where that cannot be written."""
+        if not self._may_turn(node):
+            return False
+        self._turn(node, node)
         return True
 
     def _may_turn(self, node: ast.Attribute) -> bool:
@@ -168,6 +178,11 @@ _OF_A_STATE = "a tensor of a state by its name is written into a Linear's weight
 
 #: what gives tensors by their names
 _STATES = frozenset({"state_dict", "named_parameters", "load", "load_state_dict", "get_parameter"})
+
+
+def has_ties(tree: ast.AST) -> bool:
+    """Whether a program has ``head.weight = embedding.weight``."""
+    return any(isinstance(each, ast.Assign) and _is_tie(each) for each in ast.walk(tree))
 
 
 def _is_tie(node: ast.Assign) -> bool:

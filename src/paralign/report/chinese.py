@@ -91,6 +91,7 @@ CHINESE: dict[str, str] = {
     "{stage}: no edit of one statement was proven; {count} were tried": "{stage}：没有一条语句的修改得到证实；已尝试 {count} 个",
     "the time was used up: --seconds gives more": "时间已用完：--seconds 可以延长",
     "verdict with the patch: {verdict}": "应用补丁后的结论：{verdict}",
+    "converted again: {path} {name}: Paddle refuses its operators of several types": "重新转换：{path} {name}：Paddle 拒绝类型不同的运算",
     "nothing to repair": "没有需要修复的",
     "written; the file as it was: {path}": "已写入；原文件：{path}",
     "suspected cause: ": "可能的原因：",

@@ -1,0 +1,209 @@
+"""Parts changed in place, casts, annotations, and weights shared elsewhere."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from paralign.port.converted import convert_code
+from paralign.port.ledger import Fate
+from paralign.port.refused_types import Function, refusing
+
+PROGRAM = """import copy
+from dataclasses import dataclass
+from typing import Optional
+
+import torch
+from torch import nn
+
+
+@dataclass
+class Settings:
+    dtype: torch.dtype = torch.float64
+    size: Optional[torch.Size] = None
+
+
+def show(*tensors):
+    print([[round(float(each), 4) for each in x.flatten()] for x in tensors])
+
+
+def boxes():
+    y = torch.arange(12.0).reshape(3, 4)
+    y[:, 0::2].clamp_(1, 5)
+    y[..., 1].mul_(2.0)
+    y[-1].add_(y[0])
+    for at in range(2):
+        y[at, 3].sub_(at)
+    show(y)
+
+
+def images(x, mean):
+    first = x.sub(mean).div_(2)
+    second = x.float().div_(4).sub_(mean)
+    third = x.permute(1, 0).contiguous().mul_(3)
+    show(first, second, third)
+
+
+class Averaged:
+    def __init__(self, model):
+        self.shadow = copy.deepcopy(model).eval().requires_grad_(False)
+        self.other = copy.deepcopy(model).requires_grad_(False)
+
+
+def embedded(time, width):
+    rates = torch.exp(torch.arange(width) * -0.5)
+    show(time[:, None] * rates[None, :], time.unsqueeze(-1) * rates)
+
+
+def kept(kind, x):
+    return x.to(kind) if isinstance(kind, torch.dtype) else x
+
+
+boxes()
+images(torch.tensor([[1, 2], [3, 4]]), torch.tensor(1.5))
+averaged = Averaged(nn.Linear(2, 2))
+print([p.requires_grad for model in (averaged.shadow, averaged.other) for p in model.parameters()], averaged.shadow.training)
+embedded(torch.tensor([1, 3]), 3)
+print("float64" in str(kept(Settings().dtype, torch.ones(1)).dtype))
+"""
+
+
+def _printed(folder, name):
+    return subprocess.run([sys.executable, name], cwd=folder, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def test_parts_casts_and_times_are_those_of_the_original(tmp_path):
+    pytest.importorskip("paddle")
+    pytest.importorskip("torch")
+    (tmp_path / "source.py").write_text(PROGRAM, encoding="utf-8")
+    ledger = convert_code(tmp_path / "source.py", tmp_path / "port.py")
+    assert not ledger.left
+    assert _printed(tmp_path, "source.py") == _printed(tmp_path, "port.py")
+
+
+@pytest.mark.parametrize("line", ["x[mask].mul_(2)", "x[:, at].add_(1)", "x.T[0].mul_(2)", "y = x[0].mul_(2)"])
+def test_a_part_that_may_be_a_copy_in_pytorch_is_left_by_hand(tmp_path, line):
+    (tmp_path / "source.py").write_text(f"import torch\n\n\ndef run(x, mask, at):\n    {line}\n", encoding="utf-8")
+    ledger = convert_code(tmp_path / "source.py", tmp_path / "port.py")
+    assert Fate.BY_HAND in {each.fate for each in ledger.places}
+
+
+def test_a_cast_that_may_be_the_tensor_itself_holds_under_a_condition(tmp_path):
+    (tmp_path / "source.py").write_text("import torch\n\n\ndef run(x):\n    return x.float().div_(255)\n", encoding="utf-8")
+    ledger = convert_code(tmp_path / "source.py", tmp_path / "port.py")
+    assert [each.fate for each in ledger.places if each.name == "torch.Tensor.div_"] == [Fate.CONDITION]
+
+
+MODEL = """import torch
+from torch import nn
+
+
+class Language(nn.Module):
+    def __init__(self, words=3, width=3):
+        super().__init__()
+        self.words, self.head = nn.Embedding(words, width), nn.Linear(width, words, bias=False)
+        with torch.no_grad():
+            self.words.weight.copy_(torch.arange(9.0).reshape(3, 3))
+        self.head.weight = self.words.weight
+"""
+
+USE = """import torch
+import torch.nn.functional as F
+from model import Language
+
+
+def own(x, weight):
+    return x @ weight
+
+
+def scores(model: Language, x):
+    return F.linear(x, model.head.weight), x @ model.head.weight.t(), own(x, model.head.weight)
+
+
+print([[[round(float(each), 4) for each in row] for row in part] for part in scores(Language(), torch.eye(3))])
+"""
+
+
+def _sources(tmp_path, **texts):
+    (tmp_path / "source").mkdir()
+    for name, text in texts.items():
+        (tmp_path / "source" / f"{name}.py").write_text(text, encoding="utf-8")
+    return tmp_path / "source", tmp_path / "port"
+
+
+def test_a_weight_that_another_file_shares_is_read_as_it_lies(tmp_path):
+    pytest.importorskip("paddle")
+    pytest.importorskip("torch")
+    source, port = _sources(tmp_path, model=MODEL, use=USE)
+    convert_code(source, port)
+    assert _printed(source, "use.py") == _printed(port, "use.py")
+
+
+HEAD = """import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Language(nn.Module):
+    def __init__(self, words=3, width=3):
+        super().__init__()
+        self.words, self.head = nn.Embedding(words, width), nn.Linear(width, words, bias=False)
+        with torch.no_grad():
+            self.words.weight.copy_(torch.arange(9.0).reshape(3, 3))
+
+    def scores(self, x):
+        return F.linear(x, self.head.weight)
+"""
+
+SHARED = """import torch
+from head import Language
+
+model = Language()
+model.head.weight = model.words.weight
+print([[round(float(each), 4) for each in row] for row in model.scores(torch.eye(3))])
+"""
+
+
+def test_a_file_alone_knows_what_the_files_beside_it_share(tmp_path):
+    pytest.importorskip("paddle")
+    pytest.importorskip("torch")
+    source, port = _sources(tmp_path, head=HEAD, use=SHARED)
+    for name in ("head.py", "use.py"):
+        convert_code(source / name, port / name)
+    assert _printed(source, "use.py") == _printed(port, "use.py")
+
+
+ANCHORS = """import torch
+from torch import nn
+
+
+class Anchors(nn.Module):
+    def forward(self, places, sizes):
+        return places.view(-1, 1) + sizes.view(1, -1)
+
+    def other(self, places, sizes):
+        return places + sizes
+"""
+
+
+def test_a_function_whose_operator_paddle_refused_is_written_for_several_types(tmp_path):
+    (tmp_path / "net.py").write_text(ANCHORS, encoding="utf-8")
+    convert_code(tmp_path / "net.py", tmp_path / "port.py")
+    before = (tmp_path / "port.py").read_text(encoding="utf-8")
+    assert "_mixed" not in before
+    line = next(at for at, text in enumerate(before.split("\n"), 1) if "places.view" in text)
+    failure = {
+        "side": "candidate",
+        "message": "(InvalidType) Type promotion only support calculations between …",
+        "traceback": f'  File "worker.py", line 3, in call\n  File "{tmp_path / "port.py"}", line {line}, in forward\n  File "elsewhere.py", line 1, in f',
+    }
+    found = refusing(failure, tmp_path)
+    assert found == Function("port.py", "Anchors.forward")
+    assert refusing({**failure, "side": "reference"}, tmp_path) is None
+    assert refusing({**failure, "message": "another"}, tmp_path) is None
+    convert_code(tmp_path / "net.py", tmp_path / "port.py", force=True, refused=[Function("net.py", "Anchors.forward")])
+    text = (tmp_path / "port.py").read_text(encoding="utf-8")
+    assert "return _mixed('+', places.view(-1, 1), sizes.view(1, -1))" in text
+    assert "return places + sizes" in text
