@@ -125,6 +125,26 @@ def test_a_point_without_a_line_says_so_on_the_page(result, tmp_path):
     assert "the line is not known" in html(Both(report, report))
 
 
+@pytest.mark.parametrize(
+    ("change", "shown"),
+    [
+        ({}, False),
+        ({"candidate": Point("logits")}, True),
+        ({"candidate": Point("output", "conv2d")}, True),
+        ({"notes": ["the reference's, flipped"]}, True),
+        ({"confirmed": True}, True),
+    ],
+)
+def test_a_point_that_only_names_the_value_of_the_sentence_is_left_out(change, shown):
+    fault = replace(Divergence(Point("output"), Point("output")), **change)
+    wrong = replace(pair("output", DIVERGED), notes=[])
+    stage = StageResult("forward", DIVERGED, "float64", [wrong], fault, [fault])
+    report = told(CheckResult([stage]).to_dict())
+    assert bool(report.stages[0].faults) is shown
+    assert ("a run" in markdown(report)) is shown
+    assert "output differs by 0.5" in report.stages[0].sentence or shown
+
+
 def test_the_sentence_of_a_stage_is_its_cause_or_its_line(result, tmp_path):
     report = told(result.to_dict(), root=tmp_path)
     sentences = {stage.name: stage.sentence for stage in report.stages}

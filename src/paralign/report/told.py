@@ -276,7 +276,18 @@ def _stage(stage: dict[str, Any], root: Path | None) -> StageTold:
         seconds=number(seconds.get("total")) or 0.0,
         follows=tuple(_line(text) for text in stage.get("follows", ())),
     )
-    return StageTold(**{**own.__dict__, "sentence": shortened(_sentence(own), SENTENCE)})
+    shown = tuple(fault for fault in faults if not _says_nothing(fault))
+    return replace(own, faults=shown, sentence=shortened(_sentence(own), SENTENCE))
+
+
+def _says_nothing(fault: Fault) -> bool:
+    """Whether a fault only names one value of both sides, which the stage's sentence does: no line, no operation, no figure."""
+    places = (fault.reference, fault.candidate)
+    if any(place is None or place.file or place.operation for place in places):
+        return False
+    if len({place.module for place in places if place is not None}) > 1:
+        return False
+    return not (fault.notes or fault.kind or fault.confirmed)
 
 
 def _failure(failure: dict[str, Any]) -> str:
