@@ -112,6 +112,15 @@ def test_a_patch_that_was_not_proven_hides_no_point(patched):
     assert "line_20" in markdown(replace(patched, stages=(doubted,)))
 
 
+def test_markdown_is_in_the_language_that_is_asked_for_and_forms_for_programs_in_english(patched, result, tmp_path, capsys):
+    (tmp_path / "report.json").write_text(result.to_json())
+    for form, told_in_chinese in (("markdown", True), ("junit", False), ("github", False)):
+        assert cli.main(["report", str(tmp_path), "--format", form, "--out", "-", "--lang", "zh"]) == 0
+        text = capsys.readouterr().out
+        assert any("\u4e00" <= letter <= "\u9fff" for letter in text) is told_in_chinese
+        assert ("已证实的原因" in text) is told_in_chinese
+
+
 def test_backquotes_of_a_patch_do_not_end_its_block(patched):
     forward = patched.stages[1]
     hostile = replace(forward, causes=tuple(replace(cause, patch=("+```", "+# heading")) for cause in forward.causes))

@@ -49,7 +49,8 @@ def _report(options: argparse.Namespace) -> int:
     if options.format == "html":
         text = _page(source, folder, project, title, options.lang)
     else:
-        text = rendered(read(source, project), options.format, root, title=title)
+        language = options.lang if options.format == "markdown" else "en"  # people read it; the other forms are for programs
+        text = rendered(read(source, project, language), options.format, root, title=title)
     name = FORMS[options.format]
     if options.out == "-" or not (options.out or name):
         print(text, end="")

@@ -6,8 +6,10 @@ import re
 from typing import TYPE_CHECKING
 
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED
+from paralign.report.language import current, say
 from paralign.report.text import figure
 from paralign.report.told import where
+from paralign.report.words import WORDS
 
 if TYPE_CHECKING:
     from paralign.report.told import Fault, Place, StageTold, Told
@@ -26,12 +28,12 @@ def markdown(report: Told) -> str:
 
     The sentence, the lines of code and the cause.
     """
-    parts = [f"## {MARKS[report.verdict]} paralign: {report.verdict}", ""]
+    parts = [f"## {MARKS[report.verdict]} paralign: {say(report.verdict)}", ""]
     if report.headline:
         parts += [f"**{escaped(report.headline)}**", ""]
-    parts += ["| stage | verdict | error ÷ noise | looked at |", "|---|---|---:|---|"]
+    parts += [f"| {' | '.join(map(_word, ('stage', 'verdict', 'ratio', 'looked')))} |", "|---|---|---:|---|"]
     parts += [
-        f"| {escaped(s.name)} | {MARKS[s.verdict]} {s.verdict} | {figure(s.ratio)} | {escaped(', '.join(s.coverage)) or '-'} |"
+        f"| {escaped(s.name)} | {MARKS[s.verdict]} {say(s.verdict)} | {figure(s.ratio)} | {escaped(', '.join(s.coverage)) or '-'} |"
         for s in report.stages
     ]
     for stage in report.stages:
@@ -42,13 +44,14 @@ def markdown(report: Told) -> str:
 def _details(stage: StageTold) -> list[str]:
     if stage.verdict == ALIGNED and not stage.warnings:
         return []
-    found = ["", f"### {escaped(stage.name)}: {stage.verdict}", "", escaped(stage.sentence)]
+    found = ["", f"### {escaped(stage.name)}: {say(stage.verdict)}", "", escaped(stage.sentence)]
     for fault in stage.starting[:MOST]:
         found += _fault(fault)
     if len(stage.starting) > MOST:
-        found += ["", f"… and {len(stage.starting) - MOST} more points in report.json"]
+        found += ["", say("… and {count} more in report.json", count=len(stage.starting) - MOST)]
     for cause in stage.causes:
-        found += ["", f"{'Proven' if cause.proven else 'Suspected'} cause: {escaped(cause.cause)}. Fix: {escaped(cause.fix)}"]
+        head = _word("proven" if cause.proven else "suspected").capitalize()
+        found += ["", f"{head}: {escaped(cause.cause)}. {_word('fix').capitalize()}: {escaped(cause.fix)}"]
         found += ["", *_diff(cause.patch)] if cause.patch else []
         found += ["", escaped(cause.tried)] if cause.tried else []
     found += [f"- ⚠️ {escaped(text)}" for text in ("", *stage.warnings) if text]
@@ -57,8 +60,13 @@ def _details(stage: StageTold) -> list[str]:
 
 def _fault(fault: Fault) -> list[str]:
     places = [place for place in (fault.reference, fault.candidate) if place is not None]
-    shown = [f"- {place.side}: {escaped(where(place))} {code(_done(place))}".rstrip() for place in places]
+    shown = [f"- {_word(place.side)}: {escaped(where(place))} {code(_done(place))}".rstrip() for place in places]
     return ["", *shown, *([f"- {escaped(fault.evidence)}"] if fault.evidence else [])]
+
+
+def _word(key: str) -> str:
+    """A word of the page, in the language that is spoken."""
+    return WORDS[key][current() == "zh"]
 
 
 def _done(place: Place) -> str:

@@ -441,7 +441,8 @@ def _other_places(cause: Cause, fault: Fault | None) -> str:
     """Where both sides are to be looked at, without the place that a fix names itself."""
     if fault is None or fault.candidate is None:
         return ""
-    if where(fault.candidate) not in cause.fix:
+    place = f"{fault.candidate.shown.rpartition('/')[2]}:{fault.candidate.line}"  # a fix names it from the project's folder
+    if place not in cause.fix:
         return _places(fault.candidate, fault.reference)
     if fault.reference is None or not fault.reference.file:
         return ""
