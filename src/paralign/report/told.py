@@ -281,7 +281,10 @@ def _stage(stage: dict[str, Any], root: Path | None) -> StageTold:
 
 
 def _says_nothing(fault: Fault) -> bool:
-    """Whether a fault only names one value of both sides, which the stage's sentence does: no line, no operation, no figure."""
+    """Whether a fault only names one value of both sides.
+
+    The stage's sentence does that. It has no line, no operation and no figure.
+    """
     places = (fault.reference, fault.candidate)
     if any(place is None or place.file or place.operation for place in places):
         return False
