@@ -299,7 +299,7 @@ def test_one_too_few_and_one_too_many_leave_the_others_in_place():
 def test_masks_of_one_module_that_differ_in_shape_are_one_finding():
     channels, elements = said(module="a", p=0.2, shape=(4, 8, 1, 1)), said(module="a", p=0.2, shape=(4, 8, 5, 5))
     (found,) = random_operations.findings(random_operations.aligned([channels], [elements]))
-    assert found.cause.startswith("a  dropout  m.py:1 draws a mask of shape (4, 8, 5, 5), the reference one of shape (4, 8, 1, 1)")
+    assert found.cause.startswith("a (dropout) m.py:1 draws a mask of shape (4, 8, 5, 5), the reference one of shape (4, 8, 1, 1)")
     assert "Dropout2D" in found.fix
     apart = random_operations.aligned([channels], [said(module="b", p=0.2, shape=(4, 8, 5, 5))])
     assert len(random_operations.findings(apart)) == 2

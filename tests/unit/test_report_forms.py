@@ -381,10 +381,10 @@ def test_of_operations_that_are_called_alike_the_one_of_the_faults_line_is_marke
 
 
 def test_causes_show_paths_from_the_project_and_methods_are_read_in_chinese(tmp_path):
-    cause = f"a  dropout  {tmp_path}/port/net.py:3 is random; the reference has no random operation there ({tmp_path}/paper/net.py:4)"
+    cause = f"a (dropout) {tmp_path}/port/net.py:3 is random; the reference has no random operation there ({tmp_path}/paper/net.py:4)"
     found = Finding("random operation", cause, "remove it", proven=True)
     known = CheckResult([StageResult("init", DIVERGED, "laws of drawn values", findings=[found])]).to_dict()
     (stage,) = told(known, root=tmp_path / "port").stages
-    assert stage.causes[0].cause == "a  dropout  net.py:3 is random; the reference has no random operation there (../paper/net.py:4)"
+    assert stage.causes[0].cause == "a (dropout) net.py:3 is random; the reference has no random operation there (../paper/net.py:4)"
     text = html(Both(told(known), told(known, language="zh")), title="port")
     assert 'data-en="laws of drawn values" data-zh="随机初始化的分布"' in text

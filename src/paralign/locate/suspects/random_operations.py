@@ -207,4 +207,6 @@ def _share(said: Said) -> str:
 
 
 def _at(said: Said) -> str:
-    return "  ".join(part for part in (said.module, said.op, said.source or "") if part)
+    """The module, the operation in it and its line: ``drop (dropout) net.py:7``."""
+    name = f"{said.module} ({said.op})" if said.module and said.op else said.module or said.op
+    return f"{name} {said.source}" if said.source else name
