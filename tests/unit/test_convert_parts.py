@@ -15,7 +15,10 @@ PROGRAM = """import copy
 from dataclasses import dataclass
 from typing import Optional
 
+import math
+
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 
@@ -57,6 +60,13 @@ def embedded(time, width):
     show(time[:, None] * rates[None, :], time.unsqueeze(-1) * rates)
 
 
+def ignoring(scores, labels, smoothing):
+    parts = [scores]
+    parts.append(scores * math.sqrt(4))
+    own = F.cross_entropy(scores, labels, ignore_index=-100, label_smoothing=smoothing), nn.CrossEntropyLoss(ignore_index=-100)(parts[1], labels)
+    show(*own)
+
+
 def kept(kind, x):
     return x.to(kind) if isinstance(kind, torch.dtype) else x
 
@@ -66,6 +76,7 @@ images(torch.tensor([[1, 2], [3, 4]]), torch.tensor(1.5))
 averaged = Averaged(nn.Linear(2, 2))
 print([p.requires_grad for model in (averaged.shadow, averaged.other) for p in model.parameters()], averaged.shadow.training)
 embedded(torch.tensor([1, 3]), 3)
+ignoring(torch.arange(12.0).reshape(2, 3, 2).sin(), torch.tensor([[0, -100], [2, -100]]), 0.1)
 print("float64" in str(kept(Settings().dtype, torch.ones(1)).dtype))
 """
 
@@ -80,6 +91,7 @@ def test_parts_casts_and_times_are_those_of_the_original(tmp_path):
     (tmp_path / "source.py").write_text(PROGRAM, encoding="utf-8")
     ledger = convert_code(tmp_path / "source.py", tmp_path / "port.py")
     assert not ledger.left
+    assert not {"torch.Tensor.sqrt", "torch.Tensor.append"} & {each.name for each in ledger.places}
     assert _printed(tmp_path, "source.py") == _printed(tmp_path, "port.py")
 
 

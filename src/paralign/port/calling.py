@@ -45,6 +45,10 @@ if TYPE_CHECKING:
 _VIEWS = frozenset({"T", "mT", "H", "mH", "data", "grad", "real", "imag"})
 
 
+#: methods that lists have and tensors have not: a list of tensors is taken for one
+_OF_LISTS = frozenset({"append", "extend", "insert", "pop", "remove", "reverse", "clear"})
+
+
 class Calls:
     """Reads expressions; what a name stands for is kept scope by scope, the innermost last."""
 
@@ -354,7 +358,7 @@ class Calls:
     def _method_of(self, node: ast.Call, owner: str, name: str, certainty: Certainty) -> Value:
         if f"{owner}.{name}" not in stored("torch") and owner != "torch.Tensor":
             return None
-        if certainty is Certainty.GUESSED and f"{owner}.{name}" not in stored("torch"):
+        if f"{owner}.{name}" not in stored("torch") and (certainty is Certainty.GUESSED or name in _OF_LISTS):
             return None
         self._use(node, Named(f"{owner}.{name}", certainty), Form.METHOD, node.args, node.keywords)
         found = result_of_method(owner, name)

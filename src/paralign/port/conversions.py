@@ -34,17 +34,18 @@ class Way:
 
     In the latter, arguments are listed.
 
-    ``instead`` are templates for calls that give an argument, ``absent`` for calls that
-    may not give it, or None, ``either`` for calls that give one which is no number by its form, ``single`` one which is not several
-    numbers. ``open`` writes a call of ``*arguments``. ``only`` are values that arguments must have for the template to be right.
-    ``sets`` are arguments that others are written for, and these. ``ignored`` are arguments that a template may leave out. ``told`` is a
-    condition that the ledger says of every call, ``refuses`` says when the written call raises.
+    ``instead`` are templates for calls that give an argument another value than its default, ``spelled`` for calls that give it at all,
+    ``absent`` for calls that may not give it, or None, ``either`` for calls that give one which is no number by its form, ``single`` one
+    which is not several numbers. ``open`` writes a call of ``*arguments``. ``only`` are values that arguments must have for the template to
+    be right. ``sets`` are arguments that others are written for, and these. ``ignored`` are arguments that a template may leave out.
+    ``told`` is a condition that the ledger says of every call, ``refuses`` says when the written call raises.
     """
 
     template: str = ""
     same: frozenset[str] = frozenset()
     call: str = ""
     instead: tuple[tuple[str, str], ...] = ()
+    spelled: tuple[tuple[str, str], ...] = ()
     absent: tuple[tuple[str, str], ...] = ()
     either: tuple[tuple[str, str], ...] = ()
     single: tuple[tuple[str, str], ...] = ()
@@ -136,6 +137,7 @@ def _way(raw: str | dict[str, Any]) -> Way:
         same=frozenset(raw.get("same", ())),
         call=raw.get("call", ""),
         instead=tuple(raw.get("instead", {}).items()),
+        spelled=tuple(raw.get("spelled", {}).items()),
         absent=tuple(raw.get("absent", {}).items()),
         either=tuple(raw.get("either", {}).items()),
         single=tuple(raw.get("single", {}).items()),

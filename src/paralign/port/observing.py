@@ -25,12 +25,13 @@ def place(node: ast.expr) -> Place:
 class Observed(Outcome):
     """An outcome, and what expressions stand for.
 
-    ``named`` are those that spell the name of a callable or module out.
+    ``named`` are those that spell the name of a callable or module out, ``elsewhere`` the names of other packages.
     """
 
     values: dict[Place, Value] = field(default_factory=dict)
     named: dict[Place, str] = field(default_factory=dict)
     imported: set[str] = field(default_factory=set)
+    elsewhere: set[str] = field(default_factory=set)
 
 
 class Observer(Reader):
@@ -38,7 +39,7 @@ class Observer(Reader):
 
     def __init__(self, exports: Exports) -> None:
         super().__init__(exports)
-        self.outcome: Observed = Observed(uses=self.uses, names=self.scopes[0], imported=self.imported)
+        self.outcome: Observed = Observed(uses=self.uses, names=self.scopes[0], imported=self.imported, elsewhere=self.elsewhere)
 
     def value(self, node: ast.expr, *, quiet: bool = False) -> Value:
         """As the reader's; the value is kept."""

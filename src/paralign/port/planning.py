@@ -169,9 +169,9 @@ def _by_argument(use: Use, bound: Bound, way: Way) -> str:
     for argument, template in way.absent:
         if not bound.open and not bound.many and (argument not in bound.given or bound.value(argument) in (None, UNREADABLE)):
             return template
-    for argument, template in way.instead:
-        if bound.given.get(argument) is not None and bound.value(argument) is not None and not _as_default(argument, bound):
-            return template
+    given = _by_given(bound, way)
+    if given:
+        return given
     if bound.open and way.open:
         return way.open
     for argument, template in way.either:
@@ -179,6 +179,17 @@ def _by_argument(use: Use, bound: Bound, way: Way) -> str:
             return template
     for argument, template in way.single:
         if argument in bound.given and not _is_several(bound.given[argument], use.name):
+            return template
+    return ""
+
+
+def _by_given(bound: Bound, way: Way) -> str:
+    """The template that an argument asks for which is given; '' without one."""
+    for argument, template in way.spelled:
+        if argument in bound.given:
+            return template
+    for argument, template in way.instead:
+        if bound.given.get(argument) is not None and bound.value(argument) is not None and not _as_default(argument, bound):
             return template
     return ""
 

@@ -31,6 +31,8 @@ class Unknowns(Referrer):
         """Write, note or refuse such a call; False where its parts are still to be visited."""
         if func.attr.startswith("__") or not could_be(func.attr) or self.seen.values.get(place(func.value)) is not None:
             return False
+        if self._is_of_a_package(func.value):
+            return False
         name = f"torch.Tensor.{func.attr}"
         if _is_pythons(node, func.attr) or name not in stored("torch"):
             return False
@@ -49,6 +51,21 @@ class Unknowns(Referrer):
         elif made is None or _is_another(made) or any(made.keywords.values()):
             self.note(node, name, Fate.UNTOUCHED, "the object's type cannot be told")
         return False
+
+    def _is_of_a_package(self, node: ast.expr) -> bool:
+        """Whether an object is a module or a name of another package: ``math.log``.
+
+        A parameter of that name is none.
+        """
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        if not isinstance(node, ast.Name) or node.id not in self.seen.elsewhere:
+            return False
+        functions = [each for each in self._parents if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
+        inner = [part for each in functions for part in ast.walk(each)]
+        bound = {part.arg for part in inner if isinstance(part, ast.arg)}
+        bound |= {part.id for part in inner if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+        return node.id not in bound
 
     def _decided_later(self, node: ast.Call, func: ast.Attribute, name: str) -> bool:
         """Write a call that is PyTorch's for a tensor, and else the object's own method.
