@@ -219,3 +219,11 @@ def test_a_function_whose_operator_paddle_refused_is_written_for_several_types(t
     text = (tmp_path / "port.py").read_text(encoding="utf-8")
     assert "return _mixed('+', places.view(-1, 1), sizes.view(1, -1))" in text
     assert "return places + sizes" in text
+
+
+def test_places_that_say_the_same_stand_in_one_line(tmp_path):
+    body = "".join(f"layer{at} = nn.Conv2d(2, 2, {at})\n" for at in (1, 3, 5)) + "x = torch.ones(2)\nx.unknown_()\n"
+    (tmp_path / "net.py").write_text(f"import torch\nfrom torch import nn\n\n{body}", encoding="utf-8")
+    lines = convert_code(tmp_path / "net.py", tmp_path / "port.py").lines()
+    assert [line for line in lines if line.startswith("condition: net.py:4, 5, 6 torch.nn.Conv2d: ")]
+    assert sum(line.startswith("condition: ") for line in lines) == 1

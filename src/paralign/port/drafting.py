@@ -16,7 +16,7 @@ from paralign.dtypes import STORAGE
 from paralign.errors import UsageError, did_you_mean, quoted, unwritten
 from paralign.port import kept_edits
 from paralign.port.converted import LEDGER, convert_code
-from paralign.port.ledger import Fate, FileFate
+from paralign.port.ledger import Fate, FileFate, alike
 from paralign.port.texts import find, read
 
 if TYPE_CHECKING:
@@ -388,9 +388,9 @@ def left(ledger: Ledger) -> str:
     open_ones = _of_fate(ledger, Fate.CONDITION, Fate.UNTOUCHED)
     lines = ["# Left by hand", "", f"{len(by_hand)} places raise until they are written, {len(refused)} files were not converted.", ""]
     lines += [f"- `{each.path}`: not converted: {each.problem}" for each in refused]
-    lines += map(_told, by_hand)
+    lines += [_told((each.where, each)) for each in by_hand]
     lines += ["", "# To be looked at", "", f"{len(open_ones)} places hold under a condition, or were left as they are.", ""]
-    lines += map(_told, open_ones)
+    lines += map(_told, alike(open_ones))
     repaired = _of_fate(ledger, Fate.REPAIRED)
     if repaired:
         lines += ["", "# Repaired", "", "These lines were edited after the conversion: with the edits the port is aligned.", ""]
@@ -403,6 +403,7 @@ def _of_fate(ledger: Ledger, *fates: Fate) -> list[Place]:
     return [place for place in ledger.places if place.fate in fates]
 
 
-def _told(place: Place) -> str:
-    """A place as an item of a list: its line, its name, and what is noted of it."""
-    return f"- `{place.path}:{place.line}` {place.name}: {place.note}"
+def _told(said: tuple[str, Place]) -> str:
+    """Places as an item of a list: their lines, their name, and what is noted of them."""
+    where, place = said
+    return f"- `{where}` {place.name}: {place.note}"

@@ -6,6 +6,10 @@ import json
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class Fate(Enum):
@@ -114,7 +118,24 @@ class Ledger:
         found = [f"{number:5d} {fate.value:10s} {MEANINGS[fate]}" for fate, number in self.counts().items()]
         found += [f"refused {each.path}: {each.problem}" for each in self.files if each.fate is FileFate.REFUSED]
         for fate in (Fate.BY_HAND, Fate.CONDITION, Fate.UNTOUCHED):
-            for each in self.places:
-                if each.fate is fate:
-                    found.append(f"{fate.value}: {each.where} {each.name}: {each.note}")
+            of_fate = [each for each in self.places if each.fate is fate]
+            said = [(each.where, each) for each in of_fate] if fate is Fate.BY_HAND else alike(of_fate)
+            found += [f"{fate.value}: {where} {each.name}: {each.note}" for where, each in said]
         return found
+
+
+def alike(places: Iterable[Place]) -> list[tuple[str, Place]]:
+    """Places with what is said of them, those of one file that say the same together.
+
+    >>> alike([Place("net.py", line, 1, "torch.nn.Conv2d", Fate.CONDITION, "", "another start") for line in (3, 8)])[0][0]
+    'net.py:3, 8'
+    """
+    found: dict[tuple[str, int, str, str], tuple[str, Place, int]] = {}
+    for each in places:
+        key = each.path, each.cell, each.name, each.note
+        if key not in found:
+            found[key] = each.where, each, each.line
+        elif each.line != found[key][2]:
+            where, first, _ = found[key]
+            found[key] = f"{where}, {each.line}", first, each.line
+    return [(where, first) for where, first, _ in found.values()]
