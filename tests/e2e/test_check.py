@@ -489,3 +489,14 @@ def test_a_constant_in_lower_precision_is_judged_as_such(project):
     done = project.check("forward")
     assert done.code == 0, done.out
     assert project.stage("forward")["method"] in {"float64", "float64, partly in lower precision"}
+
+
+def test_a_path_to_predict_from_that_is_not_there_is_wrong_usage_before_anything_runs(project):
+    project.write(more='[infer]\npaths = ["nowhere.txt"]')
+    done = project.check("infer")
+    assert done.code == 2
+    assert "a path to predict from is not there" in done.err
+    assert "paralign.toml: [infer] paths: " in done.err
+    assert "nowhere.txt" in done.err
+    assert not (project.folder / "result" / "report.json").exists()
+    assert project.check("weights").code == 0  # it concerns no other stage

@@ -35,6 +35,7 @@ FILES = {
     "port/tools/compare.py": "import paralign.compat.reprod_log as r\n",
     "port/forward_paddle.npy": "x",
     "port/fake_data.npy": "x",
+    "port/checkpoints.tar.gz": "x",
     "port/log/forward_diff_log.txt": "x",
     "port/result/report.json": "{}",
     "port/result/captures/x/manifest.json": "{}",
@@ -69,6 +70,7 @@ def test_only_the_ports_own_files_are_copied(source):
         "tools/compare.py": Reason.CHECK,
         "forward_paddle.npy": Reason.RESULT,
         "fake_data.npy": Reason.INPUT,
+        "checkpoints.tar.gz": Reason.RESULT,
         "log/forward_diff_log.txt": Reason.RESULT,
         "result": Reason.RESULT,
         "__pycache__": Reason.CACHE,
@@ -94,9 +96,27 @@ def test_nothing_is_overwritten(source, tmp_path, capsys):
     target = tmp_path / "clean"
     (target / "layers").mkdir(parents=True)
     (target / "layers" / "norm.py").write_text("mine")
-    assert cli.main(["clean-copy", str(source), str(target), "--write"]) == 2
-    assert "layers/norm.py would be overwritten" in capsys.readouterr().err
+    for more in ([], ["--write"]):
+        assert cli.main(["clean-copy", str(source), str(target), *more]) == 2
+        assert "layers/norm.py would be overwritten" in capsys.readouterr().err
     assert tree(target) == {"layers/norm.py": b"mine"}
+
+
+def test_what_would_not_be_written_is_not_shown_as_possible(source, tmp_path, capsys):
+    (tmp_path / "file").write_text("mine")
+    for target, told in ((source / "port" / "sub", "the copy would lie in the port's own folder"), (tmp_path / "file", "this is a file")):
+        assert cli.main(["clean-copy", str(source), str(target)]) == 2
+        caught = capsys.readouterr()
+        assert told in caught.err
+        assert "--write writes it" not in caught.out
+
+
+def test_a_port_of_which_nothing_is_left_is_no_copy(tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    for more in ([], ["--write"]):
+        assert cli.main(["clean-copy", str(tmp_path / "empty"), str(tmp_path / "clean"), *more]) == 4
+        assert "nothing is left to copy" in capsys.readouterr().out
+    assert not (tmp_path / "clean").exists()
 
 
 @pytest.mark.parametrize(

@@ -225,7 +225,9 @@ def test_an_interpreter_that_is_no_python_is_a_failure_with_its_words(start, tmp
     program = tmp_path / "python"
     program.write_text("#!/bin/sh\necho 'not a python' >&2\nexit 5\n")
     program.chmod(0o755)
-    with pytest.raises(WorkerFailed, match=r"exited: with code 5(.|\n)*not a python"):
+    with pytest.raises(
+        WorkerFailed, match=r"exited: with code 5(.|\n)*not a python\n +fix: correct `python` in \[candidate\]: .* is no Python"
+    ):
         start(python=str(program)).request(job(tmp_path / "a"))
 
 

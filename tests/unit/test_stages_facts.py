@@ -356,7 +356,7 @@ def test_a_limit_says_what_it_left_out_and_proves_nothing(project):
         ("splits = []", "splits must not be empty"),
         ('splits = ["a", "a"]', "a split is named twice"),
         ("splits = [1]", "splits must be a list of texts"),
-        ("limit = 0", "'limit' must be at least 1"),
+        ("limit = 0", "[data] limit\n  fix:   correct it, or leave it out for the default"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(project, more, told):
@@ -364,3 +364,4 @@ def test_settings_that_cannot_work_are_refused(project, more, told):
     done = project.check("data")
     assert done.code == 2
     assert told in done.err
+    assert "[data]" in done.err

@@ -54,6 +54,15 @@ def one(project, number, **options):
     return next(each for each in status(project.folder, **options).steps if each.step.number == number)
 
 
+@pytest.mark.parametrize("command", ["status", "logbook", "pack"])
+def test_an_output_folder_that_was_named_and_is_not_there_is_wrong_usage(once, tmp_path, capsys, command):
+    assert cli.main([command, str(once.folder), "--result", str(tmp_path / "nowhere")]) == 2
+    caught = capsys.readouterr()
+    assert "there is no such folder" in caught.err
+    assert "--result" in caught.err
+    assert not caught.out
+
+
 def test_the_steps_are_the_guides_twelve_with_six_checkpoints():
     assert [step.number for step in STEPS] == [f"3.{n}" for n in range(1, 13)]
     assert sorted(step.checkpoint for step in STEPS if step.checkpoint) == [1, 2, 3, 4, 5, 6]

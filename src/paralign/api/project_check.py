@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from paralign import streaming
 from paralign.api.arguments import rules_of
 from paralign.api.output_folder import make_folders
+from paralign.capture.bounds import checked_path
 from paralign.checking import given_tensors, run_stages, sides
-from paralign.errors import message_of, one_line
+from paralign.errors import UsageError, message_of, one_line
 from paralign.model import DIVERGED
 from paralign.progress import kept
 from paralign.repair import applying, trying
@@ -107,6 +108,7 @@ def repair_project(
     project = read(Path(directory))
     project.settings.strict, project.settings.rules = strict, rules_of(project.rules)
     names = check_stages(stages) if stages else project.stages
+    _check_paths(project, names)
     folder = Path(out).resolve() if out is not None else project.out.resolve()
     make_folders(folder, "workers", "captures")
     with locked(folder) as lock, notebook.under_way(progress) as told:
@@ -142,6 +144,21 @@ def repair_project(
         if project.settings.keep == "needed" and not project.streaming.streaming:
             retention.settle(folder / "captures", result, context.reference.asked)
     return Mended(result, folder, repaired)
+
+
+def _check_paths(project: Project, names: list[str]) -> None:
+    """Refuse paths to predict from that are not there, before anything is run.
+
+    Raises:
+        UsageError: one is not there.
+    """
+    for path in project.settings.paths if "infer" in names else ():
+        if not checked_path(path).exists():
+            raise UsageError(
+                "a path to predict from is not there",
+                where=f"{project.path}: [infer] paths: {path}",
+                hint="set [infer] paths to files that exist, relative to paralign.toml",
+            )
 
 
 def _slowness(result: CheckResult) -> float:

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from paralign.progress.cleaning import CleanCopy
 
 EPILOG = (
-    "exit codes: 0 shown, or written · 1 a copied file needs one that is left out: nothing is written · 2 wrong usage · 3 a file failed"
+    "exit codes: 0 shown, or written · 1 a copied file needs one that is left out: nothing is written · 2 wrong usage · 3 a file failed · "
+    "4 nothing is left to copy"
 )
 
 #: files and folders that are listed of each kind
@@ -37,13 +38,17 @@ def add_commands(commands: Any) -> None:
 
 
 def _copy(options: argparse.Namespace) -> int:
-    from paralign.progress.cleaning import plan, write
+    from paralign.progress.cleaning import place_for, plan, write
 
     found = plan(options.source, keep=options.keep, leave_out=options.leave_out)
     print("\n".join(_told(found, None if options.all else SHOWN)))
     if found.breaking:
         print("nothing was written: the copy would not run")
         return 1
+    if not found.files:
+        print("nothing is left to copy")
+        return 4
+    place_for(found, options.destination)
     if not options.write:
         print("nothing was written: --write writes it")
         return 0

@@ -65,7 +65,7 @@ def draw(
     if out.resolve() == root.resolve() or root.resolve() in out.resolve().parents:
         raise UsageError("the small set would lie inside the data set", where=str(out), hint="name a folder outside it by --out")
     source = sources.read(root, form, lists or [])
-    budget = (largest - TAIL) // len(source.splits)
+    budget = max(largest - TAIL, 0) // len(source.splits)
     chosen = {split.name: choose(split, count, seed, budget) for split in source.splits}
     found = Drawn(out, archive, 0)
     for split in source.splits:

@@ -56,7 +56,9 @@ _CACHES = frozenset(
 )
 #: files that checks write or read, by the names that the guides and paralign give them
 _BY_NAME = {
-    **dict.fromkeys(("*_ref.npy", "*_paddle.npy", "*_torch.npy", "*_pytorch.npy", "train_align_*.npy"), Reason.RESULT),
+    **dict.fromkeys(
+        ("*_ref.npy", "*_paddle.npy", "*_torch.npy", "*_pytorch.npy", "train_align_*.npy", "checkpoints.tar.gz"), Reason.RESULT
+    ),
     **dict.fromkeys(("*_diff.log", "*_diff_log.txt", "*_diff.txt"), Reason.RESULT),
     **dict.fromkeys(("fake_data*.npy", "fake_label*.npy"), Reason.INPUT),
 }
@@ -286,6 +288,24 @@ def _targets(known: _Known, path: Path, name: str, level: int) -> list[Path]:
     return []
 
 
+def place_for(copy: CleanCopy, destination: str | Path) -> Path:
+    """The folder that a copy may be written into; nothing is written.
+
+    Raises:
+        UsageError: it is a file, lies in the source, or holds one of the files.
+    """
+    target = checked_path(destination).resolve()
+    if target.is_file():
+        raise UsageError("this is a file", where=str(destination), hint="name a folder, new or empty")
+    if target == copy.root or copy.root in target.parents:
+        raise UsageError("the copy would lie in the port's own folder", where=str(target), hint="name a folder outside of it")
+    there = [path for path in copy.files if os.path.lexists(target / path)]
+    if there:
+        more = f" and {len(there) - 1} more" if len(there) > 1 else ""
+        raise UsageError(f"{there[0]}{more} would be overwritten", where=str(target), hint="name another folder; nothing is replaced")
+    return target
+
+
 def write(copy: CleanCopy, destination: str | Path) -> int:
     """Write a copy; files that are there are never replaced, and nothing is deleted.
 
@@ -293,20 +313,14 @@ def write(copy: CleanCopy, destination: str | Path) -> int:
         The bytes that were written.
 
     Raises:
-        UsageError: the copy would not run, the destination lies in the source, or holds one of the files.
+        UsageError: the copy would not run, or the destination cannot be its place.
         WriteFailed: a file cannot be written; those before it stay.
     """
-    target = checked_path(destination).resolve()
     if copy.breaking:
         raise UsageError(
             "a copied file needs one that is left out", where=str(copy.breaking[0].path), hint="change it, or --keep what it needs"
         )
-    if target == copy.root or copy.root in target.parents:
-        raise UsageError("the copy would lie in the port's own folder", where=str(target), hint="name a folder outside of it")
-    there = [path for path in copy.files if os.path.lexists(target / path)]
-    if there:
-        more = f" and {len(there) - 1} more" if len(there) > 1 else ""
-        raise UsageError(f"{there[0]}{more} would be overwritten", where=str(target), hint="name another folder; nothing is replaced")
+    target = place_for(copy, destination)
     written = 0
     for path in copy.files:
         place = target / path

@@ -9,6 +9,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from paralign.capture.bounds import near
 from paralign.compat.reprod_log import read_diff_log
 from paralign.errors import CaptureFormatError, UsageError, quoted
 from paralign.model import ALIGNED, DIVERGED, ERROR, UNDERPOWERED
@@ -171,6 +172,8 @@ def status(directory: str | Path, *, out: str | Path | None = None, without: Seq
     folder = (Path(out) if out is not None else project.out).resolve()
     if folder.is_file():
         raise UsageError("the output folder is a file", where=str(folder), hint="name the folder that a check wrote: --result")
+    if out is not None and not folder.is_dir():
+        raise UsageError(f"there is no such folder{near(out)}", where=str(out), hint="name the folder that a check wrote: --result")
     left_out = _numbers(without)
     current = keeping.settings_of(project)
     steps = []

@@ -71,7 +71,9 @@ def draw(result: CheckResult, captures: dict[str, tuple[Capture, Capture]], fold
             _page([c.select(name=name) for c in captures[source]], captures[source], target / f"{name}.png")
     except OSError as fault:
         raise unwritten(target, fault, "a picture") from fault
-    stage.notes.append(f"pictures of {min(most, len(names))} of {len(names)} predictions: {target}")
+    told = f"pictures of {min(most, len(names))} of {len(names)} predictions: {target}"
+    if told not in stage.notes:  # a check with a search for edits is written twice
+        stage.notes.append(told)
 
 
 def _names(capture: Capture, prefix: str) -> list[str]:

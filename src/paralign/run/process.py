@@ -41,6 +41,9 @@ POLL = 0.1
 #: seconds that a worker without a job has to end by itself: exit handlers of frameworks
 GRACE = 0.5
 
+#: seconds in which a Python interpreter runs one line; it takes some hundredths
+ASKED = 10.0
+
 #: bytes of the longest line that is read as an answer: answers hold names and settings, values go into captures
 MOST = 1 << 28
 
@@ -52,6 +55,17 @@ QUOTED = 80
 
 #: how the names of job files and descriptions of sides end
 JOB, DESCRIPTION = "-job.json", "-side.json"
+
+
+def _is_python(path: str) -> bool:
+    """Whether a program runs a line of Python; asked where it ended before its first answer."""
+    try:
+        done = subprocess.run(  # noqa: S603 - the interpreter that the project names
+            [path, "-c", "print('paral' + 'ign')"], stdin=subprocess.DEVNULL, capture_output=True, timeout=ASKED, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return b"paralign" in done.stdout
 
 
 class Process:
@@ -111,7 +125,8 @@ class Process:
             ),
         )
         self._received = bytearray()
-        self._ending = False
+        self._ending = self._answered = False
+        self._python = settings.python
         self._using = threading.Lock()  # held while the pipes are in use
         self._process = self._start(settings, self._description, cwd)
         self._guard = Guard(self._process.pid)
@@ -167,6 +182,7 @@ class Process:
             ) from None
         if line is None:
             raise self._died(job)
+        self._answered = True
         reply = _understood(line, token)
         if reply is None or reply.event == FORKED:
             self.close()
@@ -250,7 +266,10 @@ class Process:
                 cause += " (the system does this when memory runs out)"
         else:
             kind, cause = "exited", f"with code {code} during {job.task}"
-        return WorkerFailed(kind, f"{cause}; last lines of its log:\n{self.tail()}", log=str(self.log), side=self.side)
+        told = f"{cause}; last lines of its log:\n{self.tail()}"
+        if not self._answered and not _is_python(self._python):
+            told += f"\n  fix: correct `python` in [{self.side}]: {self._python} is no Python interpreter"
+        return WorkerFailed(kind, told, log=str(self.log), side=self.side)
 
     def tail(self) -> str:
         """The last lines of the log.

@@ -268,7 +268,7 @@ def _check_values(table: dict[str, Any], path: Path) -> None:
         ("splits", table.get("data", {}).get("splits"), "[data] splits"),
     ):
         if values == []:
-            raise UsageError(f"{key} must not be empty: leave it out for all of them", where=f"{path}: {where}")
+            raise UsageError(f"{key} must not be empty", where=f"{path}: {where}", hint="leave it out, or name at least one")
     for name in ("inputs", "labels"):
         if isinstance(table.get(name), list) and not all(isinstance(value, dict) for value in table[name]):
             told = f"{name} must be a table, a list of tables or a table of tables"
@@ -382,6 +382,17 @@ def _tensors(value: Any, name: str, path: Path) -> Any:
     return value
 
 
+#: whole numbers: key, the least that works, table
+_LEAST = (
+    ("steps", 1, "backward"),
+    ("seeds", 2, "init"),
+    ("samples", 1, "data"),
+    ("batches", 1, "data"),
+    ("most", 1, "data"),
+    ("limit", 1, "data"),
+)
+
+
 def _settings(table: dict[str, Any], path: Path) -> Settings:
     settings = Settings(seed=table.get("seed", 0), patience=min(PATIENCE, table.get("timeout", 600) / 4))  # read three times at most
     for key in ("split", "splits", "samples", "batches", "most", "limit"):
@@ -407,10 +418,12 @@ def _settings(table: dict[str, Any], path: Path) -> Settings:
     settings.weights = _choice(table.get("weights", {}).get("mode", settings.weights), ("copy", "as-is"), f"{path}: [weights] mode")
     for mode in settings.modes:
         _choice(mode, ("eval", "train"), f"{path}: [backward] modes")
-    for key, least in (("steps", 1), ("seeds", 2), ("samples", 1), ("batches", 1), ("most", 1), ("limit", 1)):
+    for key, least, name in _LEAST:
         value = getattr(settings, key)
         if value is not None and value < least:
-            raise UsageError(f"{key!r} must be at least {least}", where=str(path))
+            raise UsageError(
+                f"{key!r} must be at least {least}", where=f"{path}: [{name}] {key}", hint="correct it, or leave it out for the default"
+            )
     settings.diff_threshold = float(table.get("report", {}).get("diff_threshold", settings.diff_threshold))
     if not settings.diff_threshold >= 0:
         raise UsageError("'diff_threshold' must not be negative", where=f"{path}: [report]")

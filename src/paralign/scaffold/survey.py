@@ -200,6 +200,8 @@ def survey(root: str | Path) -> Survey:
         UsageError: there is no such folder, or no Python file in it.
     """
     folder = checked_path(root)
+    if folder.is_file():
+        raise UsageError("this is a file", where=str(root), hint="name the folder of its code")
     if not folder.is_dir():
         raise UsageError(
             f"the reference repository is not there{near(root)}",
