@@ -67,6 +67,13 @@ def ignoring(scores, labels, smoothing):
     show(*own)
 
 
+def counted():
+    a, b = torch.zeros(3, dtype=torch.int32), torch.ones(3, dtype=torch.int64)
+    a += b
+    a *= torch.tensor([3, -4, 5])
+    print(a.tolist(), "int32" in str(a.dtype))
+
+
 def kept(kind, x):
     return x.to(kind) if isinstance(kind, torch.dtype) else x
 
@@ -76,6 +83,7 @@ images(torch.tensor([[1, 2], [3, 4]]), torch.tensor(1.5))
 averaged = Averaged(nn.Linear(2, 2))
 print([p.requires_grad for model in (averaged.shadow, averaged.other) for p in model.parameters()], averaged.shadow.training)
 embedded(torch.tensor([1, 3]), 3)
+counted()
 ignoring(torch.arange(12.0).reshape(2, 3, 2).sin(), torch.tensor([[0, -100], [2, -100]]), 0.1)
 print("float64" in str(kept(Settings().dtype, torch.ones(1)).dtype))
 """
