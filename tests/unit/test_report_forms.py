@@ -83,7 +83,7 @@ def patched(result, tmp_path):
     """The report of a stage with two points, which a proven edit at the first of them makes aligned."""
     stage = result.stages[1]
     first = stage.divergences[0]
-    first.rule, first.error, first.error_after = "repair/value", None, None
+    first.rule, first.notes = "repair/value", ["the reference goes on without this step"]
     stage.divergences.append(replace(first, candidate=point(tmp_path, "candidate", 20, "line_20 = 20"), rule="", confirmed=False))
     stage.findings.append(Finding("repair/value", "`0.1` here", "write `0.2` at candidate.py:12", True, 0.5, 0.0, PATCH))
     return told(result.to_dict(), root=tmp_path)
@@ -98,6 +98,7 @@ def test_a_proven_patch_is_shown_with_what_came_of_it_and_without_the_points_tha
         assert tried in form
         assert "line_20" not in form
         assert "confirmed by" not in form
+        assert "goes on without this step" not in form
     assert "```diff\n-y = `x` * 0.1\n+y = x * 0.2\n```" in markdown(patched)
     shown = html(Both(patched, patched))
     assert tried in shown
@@ -125,6 +126,14 @@ def test_backquotes_of_a_patch_do_not_end_its_block(patched):
     forward = patched.stages[1]
     hostile = replace(forward, causes=tuple(replace(cause, patch=("+```", "+# heading")) for cause in forward.causes))
     assert "````diff\n+```\n+# heading\n````" in markdown(replace(patched, stages=(hostile,)))
+
+
+def test_the_side_without_a_counterpart_stays_in_its_place_on_the_page(result, tmp_path):
+    stage = result.stages[1]
+    stage.divergences[0].reference = None
+    report = told(result.to_dict(), root=tmp_path)
+    shown = html(Both(report, report)).partition('<div class="panes">')[2]
+    assert 0 < shown.index("no counterpart found") < shown.index("candidate.py:12")
 
 
 def test_a_point_without_a_line_says_so_on_the_page(result, tmp_path):

@@ -325,7 +325,8 @@ def _faults(stage: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _fault(fault: dict[str, Any], root: Path | None) -> Fault:
     first, second = (_place(side, fault.get(side), root) for side in ("reference", "candidate"))
-    notes = tuple(relative(Text(note), root).plain for note in _sentences(fault, "notes"))
+    told_before = () if _is_edited(fault) else _sentences(fault, "notes")
+    notes = tuple(relative(Text(note), root).plain for note in told_before)
     kind, rule = (_line(fault.get(key, "")) for key in ("what", "rule"))
     relation = say(_line(str(fault.get("relation") or "")))
     region = tuple(from_folder(_line(text), root) for text in fault.get("region") or ())
@@ -371,12 +372,17 @@ def _place(side: str, point: dict[str, Any] | None, root: Path | None) -> Place 
     return Place(side, file, shown, at, code, operation, _line(point["name"]), arguments)
 
 
+def _is_edited(fault: dict[str, Any]) -> bool:
+    """Whether a proven edit has named a point's line."""
+    return str(fault.get("rule", "")).startswith(EDITED)
+
+
 def _evidence(fault: dict[str, Any]) -> str:
     """What the numbers say of a point.
 
-    '' of one that only an edit has proven: that cause says it.
+    '' of one that an edit has proven: its cause says that, and the figures are of what was located before.
     """
-    if fault.get("error") is None and str(fault.get("rule", "")).startswith(EDITED):
+    if _is_edited(fault):
         return ""
     error, noise, after = (number(fault.get(what)) for what in ("error", "noise", "error_after"))
     parts = [] if error is None else [say("error {error}", error=figure(error))]
