@@ -199,6 +199,26 @@ def test_an_own_loss_serves_where_no_other_is_called(repository, tmp_path):
     assert "build_optimizer" not in text
 
 
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        ("", "return FocalLoss()(outputs, labels)"),
+        ("from torch import nn\nloss = nn.MSELoss()\n", "return torch.nn.MSELoss()(outputs, labels)"),
+    ],
+    ids=["alone", "beside one that the program calls"],
+)
+def test_what_an_own_loss_is_made_of_is_not_taken_for_it(repository, tmp_path, program, expected):
+    (repository / "losses.py").write_text(
+        "import torch\nfrom torch.nn import functional as F\n\n\nclass FocalLoss(torch.nn.Module):\n    def forward(self, o, t):\n"
+        "        return 2 * F.cross_entropy(o, t, label_smoothing=0.1)\n"
+    )
+    (repository / "train.py").write_text(program)
+    write(tmp_path / "port", survey(repository))
+    text = (tmp_path / "port" / "reference.py").read_text()
+    assert expected in text
+    assert "cross_entropy(outputs" not in text
+
+
 def test_an_own_loss_of_the_name_of_one_of_torch_is_not_given_its_labels(repository, tmp_path):
     (repository / "train.py").write_text("")
     (repository / "losses.py").write_text(FILES["losses.py"].replace("FocalLoss", "CTCLoss"))

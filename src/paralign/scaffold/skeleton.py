@@ -83,7 +83,7 @@ def choose(found: Survey, model: str = "") -> Chosen:
         raise UsageError(
             f"there is no model class {quoted(model)}", where=str(found.root), hint="classes: " + ", ".join(m.name for m in models[:MOST])
         )
-    loss: Use | Definition | None = _first(found.used(Kind.LOSS))
+    loss: Use | Definition | None = _first([use for use in found.used(Kind.LOSS) if not _is_inside_own_loss(use, found)])
     if loss is None:
         loss = next(iter(found.classes(Kind.LOSS)), None)
     return Chosen(
@@ -92,6 +92,11 @@ def choose(found: Survey, model: str = "") -> Chosen:
         _first(found.used(Kind.OPTIMIZER)),
         _first(found.used(Kind.SCHEDULER)),
     )
+
+
+def _is_inside_own_loss(use: Use, found: Survey) -> bool:
+    """Whether a call is a part of a loss class of the repository: the class is the loss then."""
+    return any(each.place.path == use.place.path and each.place.line <= use.place.line <= each.end for each in found.classes(Kind.LOSS))
 
 
 def _first(uses: list[Use]) -> Use | None:
