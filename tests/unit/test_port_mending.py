@@ -57,8 +57,8 @@ def wrong_conversion(monkeypatch):
     """A converter with a mistake, as one that nobody knows of would be."""
     from paralign.port import drafting
 
-    def wrong(source, destination, python=None):
-        ledger = convert_code(source, destination, python)
+    def wrong(source, destination, python=None, **asked):
+        ledger = convert_code(source, destination, python, **asked)
         path = destination / "net.py" if source.is_dir() else destination
         path.write_text(path.read_text().replace("* 0.5", "* 0.25"))
         return ledger
