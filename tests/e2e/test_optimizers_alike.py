@@ -210,6 +210,23 @@ def test_an_optimizer_that_cannot_be_saved_is_a_warning():
     assert any("the candidate's optimizer has no state_dict()" in w for w in result.warnings), told(result)
 
 
+class ForgetfulReference(T.SGD):
+    """Loses its momentum when it is loaded."""
+
+    def load_state_dict(self, state_dict):
+        super().load_state_dict({**state_dict, "state": {}})
+
+
+@pytest.mark.parametrize(("momentum", "verdict"), [(0.9, ALIGNED), (0.8, DIVERGED)])
+def test_a_reference_that_is_not_resumed_as_it_was_accuses_no_port(momentum, verdict):
+    result = checked(
+        lambda m: ForgetfulReference(m.parameters(), 0.01, momentum=0.9), lambda m: P.Momentum(0.01, momentum, parameters=m.parameters())
+    )
+    assert result.verdict == verdict, told(result)
+    assert any("the reference itself does not go on as it was" in warning for warning in result.warnings)
+    assert not any("from the state of" in pair.key for pair in result.pairs)
+
+
 def test_an_optimizer_that_needs_a_closure_is_not_called_aligned():
     result = checked(lambda m: T.LBFGS(m.parameters()), lambda m: P.LBFGS(parameters=m.parameters()))
     assert result.verdict in (UNDERPOWERED, "not tested")

@@ -9,7 +9,7 @@ import pytest
 
 from paralign.model import DIVERGED, Noise, Pair, Stats
 from paralign.stages.backward import native_gradients
-from paralign.stages.backward.own_step_judging import _excused_alone
+from paralign.stages.backward.own_step_judging import _are_rounding, _excused_alone
 
 
 def pair(error, noise=6.7e-7, size=1.0):
@@ -65,3 +65,18 @@ def test_an_error_that_is_not_finite_is_one_of_all_together():
     assert native_gradients.together([pair(1e-6)]) == pytest.approx((1e-6, 6.7e-7))
     assert native_gradients.together([pair(1e-6, size=0.0)]) == (0.0, 0.0)
     assert native_gradients.together([]) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "dtypes", "is_rounding"),
+    [
+        ((1e-18, 6e-9), ("float64", "float32"), True),  # a bias before a normalisation, in a port that does not run in float64
+        ((1e-18, 6e-9), ("float64", "float64"), False),
+        ((1e-18, 6e-9), ("float32", "float32"), True),  # as records tell it, the reference ran in float64
+        ((1e-8, 6e-9), ("float64", "float32"), False),  # the reference moves it
+        ((1e-18, 1e-3), ("float64", "float16"), False),  # no step of float16 is rounding of float32
+        ((0.0,), ("float64",), True),
+    ],
+)
+def test_what_rounding_leaves_of_zero(sizes, dtypes, is_rounding):
+    assert _are_rounding(sizes, dtypes, 0.27) is is_rounding

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from paralign.context import spent
+from paralign.dtypes import EPS
 from paralign.errors import WorkerFailed
 from paralign.locate.provenance.tracing_back import RULE
 from paralign.model import (
@@ -185,7 +186,7 @@ def _judge_steps(context: Context, part: StageResult, steps: Steps, method: Meth
         settle(pairs, replace(method, limit=method.limit * (LATER if step else 1.0)), tolerance)
         _excuse_variances(context, pairs)
         running.excuse_vanishing_parts([pair for pair in pairs if pair.reference is not None and pair.reference.name == "result"])
-        if method.candidate_run == DOUBLE:
+        if DOUBLE in (method.reference_run, method.candidate_run):
             _excuse_cancelled(steps, method, step, pairs)
         part.pairs += pairs
     if method.candidate_run == DOUBLE and tolerance.ratio is None and slack is None:
@@ -259,8 +260,9 @@ def _excuse_cancelled(steps: Steps, method: Method, step: int, pairs: list[Pair]
         for pair, reference, stats in own:
             if pair.verdict not in (DIVERGED, UNDERPOWERED):
                 continue
-            greatest = max(stats.rms_reference, stats.rms_candidate) * math.sqrt(stats.count)
-            if greatest <= running.CANCELLED * total or reference.name in vanishing:
+            sizes = [rms * math.sqrt(stats.count) for rms in (stats.rms_reference, stats.rms_candidate)]
+            dtypes = [record.dtype for record in (reference, pair.candidate) if record is not None]
+            if _are_rounding(sizes, dtypes, total) or reference.name in vanishing:
                 pair.leave_out(Unjudged.ROUNDING, running.UNJUDGED)
 
 
@@ -274,14 +276,30 @@ def _vanishing(steps: Steps, method: Method, step: int) -> set[str]:
     felt: set[str] = set()
     for call in range(RECORDED):
         given = steps.values("gradient", (method.reference_run, method.candidate_run), step, call)
-        least = running.CANCELLED * _length([value for _, _, value, _ in given])
+        total = _length([value for _, _, value, _ in given])
         for record, _, value, other in given:
-            greatest = max(_length([each]) for each in (value, other) if each is not None)
-            if greatest > least:
+            both = [each for each in (value, other) if each is not None]
+            sizes = [_length([each]) for each in both]
+            if not _are_rounding(sizes, [each.dtype for each in both], total):
                 felt.add(record.name)
-            elif greatest > 0.0:
+            elif max(sizes) > 0.0:
                 rounding.add(record.name)
     return rounding - felt
+
+
+def _are_rounding(sizes: Iterable[float], dtypes: Iterable[str], total: float) -> bool:
+    """Whether values of both sides are what rounding leaves of zero, beside all values.
+
+    Args:
+        sizes: the L2 norm of the reference's value, and of the candidate's.
+        dtypes: what each was computed in: a side that does not run in float64 rounds more.
+        total: the L2 norm of all.
+    """
+    for place, (size, dtype) in enumerate(zip(sizes, dtypes, strict=True)):
+        is_exact = place == 0 or dtype == "float64"
+        if size > (running.CANCELLED if is_exact else EPS["float32"]) * total:
+            return False
+    return True
 
 
 def _length(values: Iterable[Typed]) -> float:

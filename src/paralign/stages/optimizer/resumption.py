@@ -57,21 +57,33 @@ def judge(context: Context, result: StageResult, experiment: Experiment, *, acro
         if capture is not None:
             pair = _pair(f"resumed updates of the {name}", uninterrupted, capture, experiment)
             result.pairs.append(pair)
-            if pair.verdict == DIVERGED and Resuming.answer(capture).unsaved:
-                pair.judged, forgets = False, True  # a port of a program that cannot resume need not
-                result.warnings.append(f"the {name}'s optimizer has no state_dict(): a training of it cannot be resumed as it was")
-            elif pair.verdict == DIVERGED and name == "reference":
-                pair.judged, forgets = False, True
-                result.warnings.append("the reference itself does not go on as it was after its optimizer is saved and loaded")
-            elif pair.verdict == DIVERGED and forgets:
-                pair.judged = False  # a port of a program that cannot resume need not
-            elif pair.verdict == DIVERGED:
-                pair.notes.append("saved after two updates and loaded into a new optimizer, the candidate goes on otherwise")
-                left_out = Resuming.answer(capture).forgotten
-                if left_out:
-                    pair.notes.append(f"its state_dict() does not bring back {', '.join(left_out[:NAMED])}")
-    if across and captures[0] is not None and captures[1] is not None:
+            forgets = _judge_resumed(result, pair, capture, name, forgets=forgets)
+    if across and forgets:
+        result.notes.append("no update was made from the other side's state: what is saved does not hold all that an optimizer remembers")
+    elif across and captures[0] is not None and captures[1] is not None:
         _across(context, result, experiment, (captures[0], captures[1]))
+
+
+def _judge_resumed(result: StageResult, pair: Pair, capture: Capture, name: str, *, forgets: bool) -> bool:
+    """Say what resumed updates tell; whether a side is known to forget, which excuses a port."""
+    if pair.verdict != DIVERGED:
+        return forgets
+    if Resuming.answer(capture).unsaved:
+        pair.judged = False  # a port of a program that cannot resume need not
+        result.warnings.append(f"the {name}'s optimizer has no state_dict(): a training of it cannot be resumed as it was")
+        return True
+    if name == "reference":
+        pair.judged = False
+        result.warnings.append("the reference itself does not go on as it was after its optimizer is saved and loaded")
+        return True
+    if forgets:
+        pair.judged = False  # a port of a program that cannot resume need not
+        return True
+    pair.notes.append("saved after two updates and loaded into a new optimizer, the candidate goes on otherwise")
+    left_out = Resuming.answer(capture).forgotten
+    if left_out:
+        pair.notes.append(f"its state_dict() does not bring back {', '.join(left_out[:NAMED])}")
+    return False
 
 
 def _across(context: Context, result: StageResult, experiment: Experiment, captures: tuple[Capture, Capture]) -> None:
