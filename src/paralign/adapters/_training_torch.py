@@ -44,7 +44,7 @@ class Trains:
     def lay_rows(self, parameter: Any, gradient: Any) -> None:
         """A sparse tensor of coordinates."""
         rows = gradient.flatten(1).abs().sum(1).nonzero()[:, 0]
-        parameter.grad = torch.sparse_coo_tensor(rows[None], gradient[rows], gradient.shape)
+        parameter.grad = torch.sparse_coo_tensor(rows[None], gradient[rows], gradient.shape, check_invariants=False)
 
     def backward(self, loss: Any) -> None:
         """``loss.backward()``.

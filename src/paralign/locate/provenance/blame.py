@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from paralign.locate.provenance import counterpart_operand, crossed_names, other_operand, other_rows
+from paralign.locate.provenance import counterpart_operand, crossed_names, other_operand, other_rows, same_work
 from paralign.locate.provenance.chosen_places import Places
 from paralign.locate.provenance.counterparts import SAME_RMS, TELLING, Counterparts, doing, has_elements_of, is_drawn, is_equal, origin
 from paralign.locate.provenance.counts import COMPARISONS, Counts, is_count
@@ -21,7 +21,7 @@ from paralign.locate.provenance.value_graph import COMMON, READINGS, SETTING, SH
 from paralign.locate.reaching import reached
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from paralign.locate.provenance.value_graph import Expression
 
@@ -98,7 +98,8 @@ class Search:
         self._right: dict[Expression, bool | None] = dict.fromkeys(self._sound, True)
         self._excused: dict[Expression, bool] = {}
         self._strict: set[Expression] = set()
-        self._led = {_known(e) for root in excused for e in _decisive(root) if e.kind in _FAITHFUL and not _is_simple(e)}
+        behind_wrong = set(behind(candidate)) if excused else set()
+        self._led = {_known(e) for root in excused for e in _decisive(root, behind_wrong) if e.kind in _FAITHFUL and not _is_simple(e)}
         self._counts = Counts(defaults)
         self._selections: Selections | None = None
         self._places: Places | None = None
@@ -156,7 +157,7 @@ class Search:
             return False  # whether numbers are greater than others says little of them
         if self._is_evident:
             return False
-        if each.numbers is not None and _known(each) in self._led:
+        if each.numbers is not None and not {_known(each), _known(_stripped(each))}.isdisjoint(self._led):
             return True
         return self._excused.get(each)
 
@@ -220,7 +221,8 @@ class Search:
         apart = counterpart_operand.differing(each, due, self._counterparts()) if self._own else None
         if apart is None:
             return []
-        if not apart.is_only_ordered and self.is_right(apart.own) is not False and self._is_made_as_a_whole(apart.own):
+        is_right = self.is_right(apart.own) is not False or _known(apart.own) in self._led
+        if not apart.is_only_ordered and is_right and self._is_made_as_a_whole(apart.own):
             return []
         self._is_evident = True
         return [(apart.own, apart.due)]
@@ -239,10 +241,12 @@ class Search:
 
     def _wrong_input(self, each: Expression, due: Expression | None) -> tuple[Expression | None, Expression | None]:
         """What is wrong of what a wrong value was made of, and the reference's counterpart."""
-        while due is not None and due.is_copy:
-            due = due.values[0][1]
+        due = None if due is None else _stripped(due)
         if each.is_copy:
             return (None if self._is_call_at_fault(each) else each.values[0][1]), due
+        same = _same_number(each)
+        if same is not None and (self.is_right(same) is False or (due is not None and is_equal(same, due) is False)):
+            return same, due
         setting = setting_of(each)
         if setting is not None:
             return (None if self._is_written_alike(setting) else setting), setting_of(due) or due
@@ -297,13 +301,15 @@ class Search:
             return False
         return any(is_equal(inner, before) for _, before in twin.values)
 
-    def _plainness(self, each: Expression) -> tuple[bool, bool, bool, int]:
+    def _plainness(self, each: Expression) -> tuple[bool, bool, bool, bool, int]:
         """The order in which wrong operands are looked at: numbers, files' ones, the first.
 
-        One of the numbers that stand everywhere tells less than a list with a wrong array.
+        One of the numbers that stand everywhere tells less than a list with a wrong array, and what the reference makes for something else
+        less than what it makes nowhere.
         """
-        simple = _is_simple(each)
-        return simple, each.numbers is None and not self._holds_wrong_array(each), not is_from_file(each), each.number
+        is_made = bool(self._own) and _is_telling(each) and self._is_made_as_a_whole(each)
+        has_no_number = each.numbers is None and not self._holds_wrong_array(each)
+        return _is_simple(each), is_made, has_no_number, not is_from_file(each), each.number
 
     def _holds_wrong_array(self, each: Expression) -> bool:
         """Whether a list or the like holds an array that the reference has nowhere."""
@@ -433,8 +439,11 @@ class Search:
 
     def _beside(self, each: Expression, due: Expression | None) -> dict[str, Expression]:
         """The operands of the reference's expression, by role, where it is the same operation."""
-        if due is None or due.kind != each.kind:
+        if due is None:
             return {}
+        alike = same_work.beside(each, due) if self._own and (due.kind != each.kind or _word(due) != _word(each)) else {}
+        if alike or due.kind != each.kind:
+            return alike
         theirs, own = dict(_numbered(due.values)), dict(_numbered(each.values))
         if each.kind == "call" and _word(due) != _word(each):  # StepLR and StepDecay: arguments of one name
             return {role: inner for role, inner in theirs.items() if role in own and not role.isdecimal() and role not in _CALLED}
@@ -494,6 +503,22 @@ def _elements(each: Expression) -> tuple[str, ...]:
     return tuple(sorted(map(repr, each.mark[1])))
 
 
+def _same_number(each: Expression) -> Expression | None:
+    """The one number that a call only gives another type: ``float(x)``, ``x.item()``, ``map(float, …)``."""
+    given = [inner for role, inner in each.values if role != "function"]
+    if each.kind != "call" or len(given) != 1 or given[0].mark[0] != "s" or each.mark[0] != "s":
+        return None
+    return given[0] if given[0].numbers is not None and each.numbers is not None and is_equal(given[0], each) else None
+
+
+def _stripped(due: Expression) -> Expression:
+    """What made a value, before it was handed on or given another type."""
+    before: Expression | None = due
+    while before is not None:
+        due, before = before, before.values[0][1] if before.is_copy else _same_number(before)
+    return due
+
+
 def _unconverted(due: Expression | None) -> Expression | None:
     """What the reference's value was before it was only given another form."""
     while due is not None and due.is_copy:
@@ -533,9 +558,23 @@ def _blamed(each: Expression, chain: list[Expression], due: Expression | None) -
     return Blamed(each, chain[::-1], due) if chain else None
 
 
-def _decisive(root: Expression) -> list[Expression]:
-    """A right value and what decided on it: zero is zero times anything."""
-    return list(reached([root], lambda each: each.operands if each.is_copy or not _is_simple(each) else []))
+def _decisive(root: Expression, shared: Collection[Expression]) -> list[Expression]:
+    """A right value and what decided on it: zero is zero times anything.
+
+    A part of a container says nothing of it where another part (it is ``shared``) leads to what is wrong.
+    """
+
+    def decided(each: Expression) -> list[Expression]:
+        if not each.is_copy and _is_simple(each):
+            return []
+        return [inner for _, inner in each.inputs if inner not in shared or not _is_part(each, inner)]
+
+    return list(reached([root], decided))
+
+
+def _is_part(each: Expression, container: Expression) -> bool:
+    """Whether a value is only a part of what it was taken from."""
+    return each.kind in ("element", "item") and container.mark[0] in ("a", "l") and container.size > each.size
 
 
 def _are_places(each: Expression) -> bool:

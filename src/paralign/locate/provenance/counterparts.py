@@ -145,6 +145,7 @@ class Counterparts:
     """
 
     def __init__(self, reference: Iterable[Expression], candidate: Iterable[Expression]) -> None:
+        self._numbers: np.ndarray | None = None
         self._of: dict[str, list[Expression]] = defaultdict(list)
         for each in reference:
             if each.numbers is not None:
@@ -191,10 +192,32 @@ class Counterparts:
         right = [own for own in found if own is not None]
         return right[0] if right and len(right) == len(found) and is_many(each) else None
 
+    def numbers_right_elsewhere(self, each: Expression) -> list[Expression]:
+        """Measured numbers that the same expression makes of something else, and that are the reference's."""
+        if not _is_measured(each) or self._is_of_reference(each):
+            return []
+        others = [own for own in self._candidate[doing(each)] if own.site == each.site and own is not each]
+        return [own for own in others if _is_measured(own) and self._is_of_reference(own)]
+
+    def _is_of_reference(self, each: Expression) -> bool:
+        """Whether the reference has a number by itself."""
+        if self._numbers is None:
+            alone = [float(due.scalar) for made in self._of.values() for due in made if _is_measured(due)]
+            self._numbers = np.unique(np.array(alone, float))
+        if not self._numbers.size:
+            return False
+        near = self._numbers[np.abs(self._numbers - float(each.scalar)).argmin()]
+        return math.isclose(float(near), float(each.scalar), rel_tol=SAME_RMS)
+
     def beside(self, step: Expression, besides: Expression) -> list[Expression]:
         """The candidate's expressions that do what a step does, with one of its other operands."""
         others = [inner for _, inner in operands(step) if inner is not besides and is_many(inner)]
         return [each for each in self._candidate[doing(step)] if each.file and _takes_one(each, others)]
+
+
+def _is_measured(each: Expression) -> bool:
+    """Whether a value is one number that is not whole: two of them are not equal by chance."""
+    return isinstance(each.scalar, float) and math.isfinite(each.scalar) and each.scalar != round(each.scalar)
 
 
 def _share_one(each: Expression, twin: Expression) -> bool:

@@ -31,6 +31,10 @@ def place(each: Expression, twin: Expression | None, known: Counterparts) -> Exp
     elsewhere = known.right_elsewhere(each)
     if elsewhere is not None:
         return _parting(each, elsewhere)
+    for right in known.numbers_right_elsewhere(each):
+        apart = _parting(each, right)
+        if apart is not None:
+            return apart
     if twin is None or not doing(twin) or doing(twin) != doing(each) or is_equal(each, twin):
         twin = known.of(each)
     for _ in range(FOLLOWED):

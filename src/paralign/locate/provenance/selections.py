@@ -14,6 +14,7 @@ import numpy as np
 from paralign.locate.provenance.counterparts import SAME_RMS
 from paralign.locate.provenance.value_graph import SAME
 from paralign.locate.reaching import reached
+from paralign.worker.provenance.value_marks import order_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -114,21 +115,48 @@ class Selections:
 
 def arrays_of(each: Expression) -> list[Expression]:
     """The arrays that a value was made of, those in lists among them; of very many the first."""
-    found = reached(each.operands, lambda e: e.operands if e.mark[0] != "a" and (e.kind == "display" or e.is_copy) else [])
-    return [inner for inner in found if inner.mark[0] == "a"][:MANY]
+    is_series = each.kind == "display"  # of a comprehension: its elements are made one by one of those of another array
+
+    def inside(e: Expression) -> list[Expression]:
+        if _is_array(e) or not (e.kind == "display" or e.is_copy or (is_series and e.mark[0] == "s")):
+            return []
+        return e.operands
+
+    found = reached(each.operands, inside)
+    return [inner for inner in found if _is_array(inner)][:MANY]
+
+
+def _is_array(each: Expression) -> bool:
+    """Whether a value is an array, or a list of as many numbers as tell one from another."""
+    return each.mark[0] == "a" or (each.mark[0] == "l" and each.numbers is not None and each.numbers.size >= FEW)
 
 
 def _may_be_one(each: Expression, other: Expression) -> bool:
     """Whether two arrays of the same numbers may be one: rows hold them in one order."""
     if not math.isclose(each.rms, other.rms, rel_tol=SAME_RMS):
         return False
-    if not (_is_row(each) and _is_row(other)):
+    if not (_is_row(each) and _is_row(other)) or _is_sorted(each) or _is_sorted(other):
         return True
-    return bool(np.allclose(each.mark[2], other.mark[2], rtol=1e-4, atol=1e-5))
+    return bool(np.allclose(_turned(each), _turned(other), rtol=1e-4, atol=1e-5))
+
+
+def _turned(each: Expression) -> list[float]:
+    """The sums that tell the order of an array's or a list's elements."""
+    return list(each.mark[2] if each.mark[0] == "a" else order_of(np.array(each.mark[1], float)))
+
+
+def _is_sorted(each: Expression) -> bool:
+    """Whether elements go up or down all along: in that order they are put, not left."""
+    numbers = each.numbers
+    if numbers is None or numbers.size != each.size:
+        return False
+    return any(np.allclose(_turned(each), order_of(way), rtol=1e-4, atol=1e-5) for way in (numbers, numbers[::-1]))
 
 
 def _is_row(each: Expression) -> bool:
     """Whether an array has one axis alone, along which nothing turns its elements over."""
+    if each.mark[0] == "l":
+        return True
     long = [size for size in each.mark[1] if size > 1]
     return len(long) == 1
 
@@ -136,7 +164,7 @@ def _is_row(each: Expression) -> bool:
 def _measured(each: Expression) -> Numbers | None:
     """The distinct measured numbers of an array; None for counts, masks, few numbers."""
     numbers = each.numbers
-    if each.mark[0] != "a" or numbers is None or numbers.size < FEW or bool(np.all(numbers == np.round(numbers))):
+    if not _is_array(each) or numbers is None or numbers.size < FEW or bool(np.all(numbers == np.round(numbers))):
         return None
     apart = np.diff(numbers) > SAME * np.abs(numbers[1:]) + NOUGHT
     kept: Numbers = numbers[np.concatenate([[True], apart])]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 import inspect
+import itertools
 import types
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from paralign.worker.provenance.events import TIMES, Call, Frame, is_common, is_same, same
 from paralign.worker.provenance.expressions import CHANGING
-from paralign.worker.provenance.value_hooks import ValueHooks
+from paralign.worker.provenance.value_hooks import HELD, ValueHooks
 from paralign.worker.provenance.value_marks import attribute
 
 if TYPE_CHECKING:
@@ -26,6 +27,12 @@ _HEAPS = ("heappush", "heapify", "heapreplace", "insort", "insort_left", "insort
 
 #: functions that change their first argument, an array or a list
 FILLING = frozenset({"copyto", "put", "place", "putmask", "fill_diagonal", "put_along_axis", "shuffle", *_HEAPS})
+
+#: what calls a function for each element that it gives
+_MAPPING = (map, itertools.starmap)
+
+#: values that functions returned inside one call, which are kept
+RETURNS = 256
 
 #: an argument of a call: its name, value, and the event that made it
 Argument = Tuple[str, Any, Optional[int]]
@@ -101,7 +108,7 @@ class CallHooks(ValueHooks):
         copied = self._copied(call, value)
         if copied is not None:
             return copied
-        call.arguments = [self._gone_through(function, argument) for argument in call.arguments]
+        call.arguments = [self._gone_through(call, argument) for argument in call.arguments]
         inputs = [pair for pair in self._children(frame, site) if pair[1] is not None]
         inputs += self._roles(function, call.arguments)
         name = str(attribute(function, "__name__", ""))
@@ -115,11 +122,27 @@ class CallHooks(ValueHooks):
         if isinstance(function, type) or (value is not None and attribute(value, "__dict__") is not None):
             self._made[self._keep(value)] = (value, number)
         self._hold(call, value)
-        return number
+        return number if function not in _COPYING else self._listed_out(site, value, number)
 
-    def _gone_through(self, function: Any, argument: Argument) -> Argument:
-        """An argument of a call that went through a generator: made of the elements it gave."""
+    def _listed_out(self, site: int, value: Any, number: int) -> int:
+        """The event of a copy: made of its elements, where all are known."""
+        entries = self._entries.get(id(value), {})
+        made = [("element", pair[1]) for pair in entries.values() if pair[1] is not None]
+        if not made or len(made) != len(value) or len(made) > TIMES:
+            return number
+        listed = self._add(site, "display", made, value)
+        return number if listed is None else listed
+
+    def _gone_through(self, call: Call, argument: Argument) -> Argument:
+        """An argument of a call that went through a generator: made of the elements it gave.
+
+        What goes through ``map`` is made of what its function returned in the meantime.
+        """
         key, held, number = argument
+        function = call.function
+        if isinstance(held, _MAPPING) and call.returns:
+            made = [("element", event) for _, event in call.returns]
+            return key, held, self._add(call.site, "display", made, [value for value, _ in call.returns])
         known = self._bound.get(id(held)) if number is None and isinstance(held, types.GeneratorType) else None
         if known is None or known[0][0] != "generator":
             return argument
@@ -175,6 +198,8 @@ class CallHooks(ValueHooks):
         )
         if found is None and default is not None and default[1] is value:
             found = default[2]
+            if name == "setdefault":
+                self._entries.setdefault(self._keep(owner), {})[arguments[0][1]] = (value, found)
         return None if found is None else self._add(call.site, "copy", [("value", found)], value)
 
     def _hold(self, call: Call, value: Any) -> None:
@@ -185,7 +210,9 @@ class CallHooks(ValueHooks):
         function, arguments = call.function, call.arguments
         if function is functools.partial or isinstance(value, functools.partial):
             self._bound[self._keep(value)] = [*self._bound.get(id(arguments[0][1]), ()), *arguments[1:]] if arguments else []
-        elif isinstance(value, (zip, enumerate)) or (function in (reversed, iter) and arguments):
+        elif isinstance(value, map):
+            self._bound[self._keep(value)] = [("map", call.site, None), *arguments[1:]]
+        elif isinstance(value, (zip, enumerate, filter)) or (function in (reversed, iter) and arguments):
             self._bound[self._keep(value)] = list(arguments)
         elif isinstance(attribute(function, "__self__", None), dict) and function.__name__ in ("items", "values", "keys"):
             self._bound[self._keep(value)] = [("", function.__self__, None)]
@@ -193,6 +220,23 @@ class CallHooks(ValueHooks):
             self._copy(arguments, value)
         else:
             self._hold_fields(call, value)
+            if isinstance(value, (list, tuple, dict)) and id(value) not in self._entries:
+                self._gather(call, value)
+
+    def _gather(self, call: Call, value: Any) -> None:
+        """Note what a container holds that a library made: ``asdict(x)``, ``x.copy()``, ``sorted(x)``.
+
+        What an argument holds under the same key, or in the same place, else what is known by itself.
+        """
+        entries: Dict[Any, Tuple[Any, Optional[int]]] = {}
+        sources = [id(attribute(call.function, "__self__")), *(id(held) for _, held, _ in call.arguments)]
+        if len(value) <= HELD:
+            for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+                known = [self._entries.get(source, {}).get(key) or self._attributes.get((source, key)) for source in sources]
+                found = next((pair for pair in known if pair is not None and is_same(pair[0], item)), None)
+                if found is not None:
+                    entries[key] = found
+        self._contain(value, entries)
 
     def _hold_fields(self, call: Call, value: Any) -> None:
         """Note which arguments a new object holds as attributes."""
@@ -205,6 +249,8 @@ class CallHooks(ValueHooks):
             self._own_fields(arguments, value, function)
         elif isinstance(value, argparse.Action):
             self._options[value.dest] = next(((held, n) for key, held, n in arguments if key == "default"), (None, None))
+        elif function is vars and arguments:
+            self._list_fields(arguments[0][1], value)
         elif isinstance(value, argparse.Namespace):
             self._parsed(value)
         elif function is setattr and len(arguments) == 3 and isinstance(arguments[1][1], str):  # noqa: PLR2004 - object, name, value
@@ -221,9 +267,27 @@ class CallHooks(ValueHooks):
                 listed = source[0][1][0].lists.pop(source[0][1][1], [])
                 entries.update(enumerate(listed) if len(listed) == len(value) else ())
             else:
-                entries.update(self._entries.get(id(held), {}))
-        if entries:
-            self._entries[self._keep(value)] = entries
+                entries.update(self._rows(held, value))
+        self._contain(value, entries)
+
+    def _rows(self, source: Any, value: Any) -> Dict[Any, Tuple[Any, Optional[int]]]:
+        """The entries that a copy has of what it goes through; those of a dict may come in pairs."""
+        known = self._entries.get(id(source), {})
+        if isinstance(source, dict) or len(value) > HELD:
+            return dict(known)
+        if not isinstance(value, dict):
+            found = {n: (item, self._found(source, n, item)) for n, item in enumerate(value)} if isinstance(source, map) else known
+            return {n: pair for n, pair in found.items() if pair[1] is not None}
+        pairs = {key: (item, self._second(source, n, item)) for n, (key, item) in enumerate(value.items())}
+        return {key: pair for key, pair in pairs.items() if pair[1] is not None}
+
+    def _second(self, source: Any, place: int, item: Any) -> Optional[int]:
+        """The event of the value in a pair of key and value."""
+        bound = self._bound.get(id(source))
+        if isinstance(source, zip) and bound is not None and len(bound) == 2:  # noqa: PLR2004 - keys and values
+            return self._found(bound[1][1], place, item)
+        row = self._entries.get(id(source), {}).get(place)
+        return self._entry(row[0], 1, item) if row is not None else self._maker_of_number(item)
 
     def _fields(self, names: List[str], arguments: List[Tuple[str, Any, Optional[int]]], value: Any, function: Any) -> None:
         place = 0
@@ -276,7 +340,7 @@ class CallHooks(ValueHooks):
                 elif isinstance(owner, dict) and name == "update":
                     entries.update({key: (held, number)} if key else self._entries.get(id(held), {}))
                 elif name in ("extend", "insert", "sort", "reverse"):
-                    known = [*entries.values(), *self._entries.get(id(held), {}).values()]
+                    known = [*entries.values(), (held, number), *self._entries.get(id(held), {}).values()]
                     self._entries[id(owner)] = {n: pair for n, item in enumerate(owner) for pair in known if pair[0] is item}
         self._mutate(call.frame, call.site, [(key or "value", number) for key, _, number in call.arguments], owner)
 
@@ -329,7 +393,7 @@ class CallHooks(ValueHooks):
         call = serving or frame.serving
         if not self._is_off() and call is not None:
             call.returns.append((value, self._left(site, self._event(frame, site))))
-            del call.returns[:-8]  # a call of a framework may run functions without end: the last count
+            del call.returns[:-RETURNS]  # a call of a framework may run functions without end: the last count
         return value
 
     def yielded(self, frame: Frame, site: int, value: Any) -> Any:

@@ -11,7 +11,11 @@ from __future__ import annotations
 import threading
 import time
 import types
-from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+import weakref
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
 
 from paralign.worker.provenance.expressions import Site
 from paralign.worker.provenance.value_marks import Numbers, array_of, mark, texts_of
@@ -29,6 +33,9 @@ ELEMENTS, PATIENCE = 1 << 27, 40.0
 
 #: kinds of events that make a list
 MAKING = frozenset({"call", "display", "operation"})
+
+#: kinds of events whose value is a new object, or one that nothing else is known to have made
+_FIRST = frozenset({"call", "display", "operation", "element", "item", "attribute", "change"})
 
 #: kind of the events of values that a condition left to a name: they make nothing, and are no expressions
 LEFT = "left"
@@ -121,6 +128,8 @@ class Ledger:
         self._made: Dict[int, Tuple[Any, int]] = {}
         self._bound: Dict[int, List[Tuple[str, Any, Optional[int]]]] = {}
         self._alive: Dict[int, Any] = {}
+        #: object -> how to have it, while it is there, and the event that made it
+        self._makers: Dict[int, Tuple[Callable[[], Any], int]] = {}
         self._signatures: Dict[int, Any] = {}
         #: option of a command line -> its default, and the event that made it
         self._options: Dict[str, Tuple[Any, Optional[int]]] = {}
@@ -152,7 +161,27 @@ class Ledger:
             self._elements += size
         edges = tuple((role, self._latest(number)) for role, number in inputs if number is not None)
         self.events.append(Event(site, kind, edges, known, self._decision(site)))
+        if kind in _FIRST:
+            self._remember(value, len(self.events) - 1, is_written=kind == "display")
         return len(self.events) - 1
+
+    def _remember(self, value: Any, number: int, *, is_written: bool) -> None:
+        """Note the event that made an object, by which it is known in whatever container it turns up.
+
+        Numbers, and containers that are written out, are kept for that; arrays and other objects are not kept alive.
+        """
+        if isinstance(value, (float, np.number)) or (is_written and isinstance(value, (list, dict, tuple))):
+            self._makers[id(value)] = (lambda: value), number
+        elif not is_common(value):
+            with suppress(TypeError):  # of what bears no such reference
+                self._makers[id(value)] = weakref.ref(value), number
+
+    def _maker(self, value: Any) -> Optional[int]:
+        """The event that made an object; None where that was not seen, or tells nothing."""
+        known = self._makers.get(id(value))
+        if known is None or known[0]() is not value:
+            return None
+        return self._latest(known[1])
 
     def _decision(self, site: int) -> Optional[int]:
         """The event of the condition that let an expression be evaluated; None without one."""
@@ -181,6 +210,13 @@ class Ledger:
         known = self.watched.get(id(value))
         if known is not None and known[0] is value:
             self.sightings.append((len(self.events), known[1]))
+
+    def _maker_of_number(self, value: Any) -> Optional[int]:
+        """As :meth:`_maker`, of numbers and written containers alone.
+
+        Which collection an object such as a parameter came through tells more than who made it.
+        """
+        return self._maker(value) if isinstance(value, (float, np.number, list, tuple, dict)) else None
 
     def _latest(self, number: int) -> int:
         """The event that last changed what an event made."""

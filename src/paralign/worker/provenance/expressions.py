@@ -230,7 +230,7 @@ class Expressions:
             node.slice = self._hook(node, "index", site, place)
 
     def _call(self, node: ast.Call) -> Tuple[ast.expr, int]:
-        if isinstance(node.func, ast.Name) and node.func.id in _LOOKING:
+        if isinstance(node.func, ast.Name) and node.func.id in _LOOKING and not (node.func.id == "vars" and node.args):
             return node, self._site(node, "operation", node.func.id)
         children: List[Tuple[str, int]] = []
         if isinstance(node.func, ast.Attribute):

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import itertools
 import types
+from collections import deque
+from contextlib import suppress
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from paralign.worker.provenance.events import LEFT, TIMES, Frame, Ledger, is_common
+import numpy as np
+
+from paralign.worker.provenance.events import LEFT, TIMES, Frame, Ledger, is_common, is_same
 from paralign.worker.provenance.value_marks import attribute
 
 #: operators that evaluate an operand only where the one before it does not decide
 _PARTLY = frozenset({"And", "Or"})
+
+#: containers that a program fills by and by
+_GROWING = (list, dict, set, deque)
+
+#: numbers of an array that are told apart where an assignment takes it apart
+ROW = 64
+
+#: entries of a container that are looked at one by one
+HELD = 4_096
 
 #: what is gone through only once: its elements are not there before
 _ONCE = (types.GeneratorType, zip, map, filter)
@@ -24,11 +37,22 @@ class ValueHooks(Ledger):
     def value(self, frame: Frame, site: int, value: Any) -> Any:
         """An operation was evaluated."""
         if not self._is_off():
-            frame.last[site] = self._add(site, "operation", self._children(frame, site), value)
-            if self.sites[site].label in _PARTLY:
+            is_partly = self.sites[site].label in _PARTLY
+            made = None if is_partly else self._maker(value)  # by an operator of the user's own
+            frame.last[site] = made if made is not None else self._add(site, "operation", self._children(frame, site), value)
+            self._join(value)
+            if is_partly:
                 for _, child in self.sites[site].children:
                     frame.last.pop(child, None)
         return value
+
+    def _join(self, value: Any) -> None:
+        """Note the entries of what an operator made of other containers: ``one | other``, ``one + other``."""
+        if isinstance(value, (list, tuple, dict)) and id(value) not in self._entries:
+            entries: Dict[Any, Tuple[Any, Optional[int]]] = {}
+            if isinstance(value, dict):
+                self._merge(entries, value)
+            self._contain(value, entries)
 
     def decided(self, frame: Frame, site: int, made: int, value: Any) -> bool:
         """The test of a statement or comprehension: whether it holds, with what told so."""
@@ -91,10 +115,22 @@ class ValueHooks(Ledger):
         if not self._is_off():
             known = self.sites[site]
             number = self._attribute_of(frame.held.get(site), known.label, value)
+            number = self._maker(value) if number is None else number  # of a property
             if number is None and not isinstance(value, (types.FunctionType, types.MethodType, types.ModuleType, type)):
                 number = self._add(site, "attribute", self._children(frame, site), value)
+                if isinstance(value, _GROWING) and number is not None:  # what is put into it later is found when it is read again
+                    self._attributes[(self._keep(frame.held.get(site)), known.label)] = (value, number)
+            if known.label == "__dict__" and isinstance(value, dict):
+                self._list_fields(frame.held.get(site), value)
             frame.last[site] = number
         return value
+
+    def _list_fields(self, owner: Any, fields: Dict[str, Any]) -> None:
+        """The entries of a dict with an object's attributes: what was stored there."""
+        entries = {name: self._attributes.get((id(owner), name)) for name in fields}
+        known = {name: pair for name, pair in entries.items() if pair is not None and is_same(pair[0], fields[name])}
+        if known:
+            self._entries[self._keep(fields)] = dict(known)
 
     def item(self, frame: Frame, site: int, value: Any) -> Any:
         """An entry was read: what was put there, else a value made of its container."""
@@ -102,8 +138,39 @@ class ValueHooks(Ledger):
             number = self._entry(frame.held.get(site), frame.places.get(site), value)
             for _, held in self._children(frame, site) if number is not None else ():
                 number = self._part_of(site, held, number)
-            frame.last[site] = number if number is not None else self._add(site, "item", self._children(frame, site), value)
+            frame.last[site] = number if number is not None else self._read(frame, site, value)
         return value
+
+    def _read(self, frame: Frame, site: int, value: Any) -> Optional[int]:
+        """The event of an entry of which nobody saw how it came to its container."""
+        made = self._maker(value)
+        if made is not None:
+            return made
+        number = self._add(site, "item", self._children(frame, site), value)
+        container, key = frame.held.get(site), frame.places.get(site)
+        if isinstance(value, (list, tuple)) and isinstance(container, (list, tuple)):
+            self._contain(value)  # a slice
+        elif isinstance(value, _GROWING) and isinstance(container, (list, dict)) and number is not None:
+            with suppress(TypeError):
+                self._entries.setdefault(self._keep(container), {})[key] = (value, number)
+        return number
+
+    def _contain(self, value: Any, entries: Optional[Dict[Any, Tuple[Any, Optional[int]]]] = None) -> None:
+        """Note what a new list, tuple or dict holds, by the objects themselves.
+
+        Args:
+            value: the container.
+            entries: those that are known already.
+        """
+        found = {} if entries is None else entries
+        if len(value) <= HELD:
+            for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+                if key not in found:
+                    number = self._maker_of_number(item)
+                    if number is not None:
+                        found[key] = (item, number)
+        if found:
+            self._entries[self._keep(value)] = found
 
     def display(self, frame: Frame, site: int, value: Any) -> Any:
         """A list, tuple, set or dict was written out."""
@@ -226,6 +293,8 @@ class ValueHooks(Ledger):
             self._listed(frame, site, taken)
         elif isinstance(value, zip) and known is not None:
             self._zipped(taken, known)
+        elif isinstance(value, map):
+            self._entries[self._keep(taken)] = {n: (item, self._found(value, n, item)) for n, item in enumerate(taken)}
         return taken
 
     def _zipped(self, taken: List[Any], known: List[Tuple[str, Any, Optional[int]]]) -> None:
@@ -243,7 +312,7 @@ class ValueHooks(Ledger):
                 holder = holder.outer
             holder.names[target[1]] = number
         elif target[0] == "tuple":
-            parts = list(value) if isinstance(value, (list, tuple)) else None
+            parts = list(value) if isinstance(value, (list, tuple)) or _is_row(value) else None
             if parts is not None and any(part[0] == "starred" for part in target[1:]):
                 self._store_starred(frame, target[1:], value, number, site)
                 return
@@ -252,6 +321,7 @@ class ValueHooks(Ledger):
                     self._store(frame, part, None, number, site)
                     continue
                 inner = self._part_of(site, number, self._entry(value, place, parts[place]))
+                inner = self._maker_of_number(parts[place]) if inner is None else inner
                 if inner is None and number is not None:
                     inner = self._add(site, "element", [(str(place), number)], parts[place])
                 self._store(frame, part, parts[place], inner, site)
@@ -326,8 +396,27 @@ class ValueHooks(Ledger):
         before = children[0][1] if children and children[0][0] == "left" else None
         if number is not None and _changes_in_place(value):
             self._replace(before, number)
+            self._grow(value)
         for target in self._targets.get(site, ()):
             self._store(frame, target, value, number, site)
+
+    def _grow(self, value: Any) -> None:
+        """Note what ``+=`` or ``|=`` has put into a list or dict."""
+        if isinstance(value, (list, dict)):
+            entries = {key: pair for key, pair in self._entries.get(id(value), {}).items() if self._holds(value, key, pair[0])}
+            if isinstance(value, dict):
+                fresh: Dict[Any, Tuple[Any, Optional[int]]] = {}
+                self._merge(fresh, {key: item for key, item in value.items() if key not in entries})
+                entries.update(fresh)
+            self._contain(value, entries)
+
+    @staticmethod
+    def _holds(value: Any, key: Any, item: Any) -> bool:
+        """Whether a container still holds an object at a place."""
+        try:
+            return value[key] is item
+        except (LookupError, TypeError):
+            return False
 
     def changed_inside(self, frame: Frame, site: int) -> None:
         """``object.name += …`` or ``object[key] += …``."""
@@ -382,7 +471,7 @@ class ValueHooks(Ledger):
         Itself, or what ``zip``, ``enumerate`` and the views of a dict were made of.
         """
         known = self._bound.get(id(iterable))
-        if known is None:
+        if known is None or isinstance(iterable, map):
             return [iterable]
         return [held for _, held, _ in known]
 
@@ -406,9 +495,11 @@ class ValueHooks(Ledger):
 
     def _found(self, source: Any, number: int, item: Any) -> Optional[int]:
         """The event of a container's entry: at the place, else that of the very object."""
+        if isinstance(source, map):
+            return self._mapped(source, number, item)
         entries = self._entries.get(id(source))
         if entries is None:
-            return None
+            return self._maker_of_number(item)
         if isinstance(source, dict):
             known = next((pair for pair in entries.values() if pair[0] is item), None)
         else:
@@ -417,7 +508,17 @@ class ValueHooks(Ledger):
                 known = next((pair for pair in entries.values() if pair[0] is item and not isinstance(item, (int, bool))), None)
         if known is not None and known[1] is not None:
             return self._latest(known[1])
-        return None
+        return self._maker_of_number(item)
+
+    def _mapped(self, source: Any, place: int, item: Any) -> Optional[int]:
+        """The event of what ``map`` gave in a turn: what its function made, else an element of what it goes through."""
+        made, known = self._maker(item), self._bound.get(id(source))
+        if made is not None or known is None:
+            return made
+        (_, site, _), *taken = known
+        entries = [self._entries.get(id(held), {}).get(place) for _, held, _ in taken]
+        children = [(str(n), pair[1]) for n, pair in enumerate(entries) if pair is not None]
+        return self._add(site, "call", children, item) if len(children) == len(taken) else None
 
     def element(self, frame: Frame, site: int, made: int, value: Any) -> Any:
         """An entry of a comprehension."""
@@ -442,6 +543,11 @@ class ValueHooks(Ledger):
             self._entries[self._keep(value)] = dict(zip(value, found))
         elif isinstance(value, (list, tuple)) and len(found) == len(value):
             self._entries[self._keep(value)] = dict(enumerate(found))
+
+
+def _is_row(value: Any) -> bool:
+    """Whether a value is an array of a few numbers, which an assignment takes apart."""
+    return isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "biuf" and value.size <= ROW
 
 
 def _changes_in_place(value: Any) -> bool:
