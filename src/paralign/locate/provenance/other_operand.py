@@ -31,10 +31,13 @@ def place(each: Expression, twin: Expression | None, known: Counterparts) -> Exp
     elsewhere = known.right_elsewhere(each)
     if elsewhere is not None:
         return _parting(each, elsewhere)
-    for right in known.numbers_right_elsewhere(each):
-        apart = _parting(each, right)
-        if apart is not None:
-            return apart
+    partings = (_parting(each, right) for right in known.numbers_right_elsewhere(each))
+    parting = next(filter(None, partings), None)
+    return parting if parting is not None else _followed_back(each, twin, known)
+
+
+def _followed_back(each: Expression, twin: Expression | None, known: Counterparts) -> Expression | None:
+    """Where an operand became another one, followed back through what both sides do alike."""
     if twin is None or not doing(twin) or doing(twin) != doing(each) or is_equal(each, twin):
         twin = known.of(each)
     for _ in range(FOLLOWED):

@@ -13,7 +13,7 @@ import numpy as np
 
 from paralign.worker.provenance.events import TIMES, Call, Frame, is_common, is_same, same
 from paralign.worker.provenance.expressions import CHANGING
-from paralign.worker.provenance.value_hooks import HELD, ValueHooks
+from paralign.worker.provenance.value_hooks import ValueHooks
 from paralign.worker.provenance.value_marks import attribute
 
 if TYPE_CHECKING:
@@ -124,15 +124,6 @@ class CallHooks(ValueHooks):
         self._hold(call, value)
         return number if function not in _COPYING else self._listed_out(site, value, number)
 
-    def _listed_out(self, site: int, value: Any, number: int) -> int:
-        """The event of a copy: made of its elements, where all are known."""
-        entries = self._entries.get(id(value), {})
-        made = [("element", pair[1]) for pair in entries.values() if pair[1] is not None]
-        if not made or len(made) != len(value) or len(made) > TIMES:
-            return number
-        listed = self._add(site, "display", made, value)
-        return number if listed is None else listed
-
     def _gone_through(self, call: Call, argument: Argument) -> Argument:
         """An argument of a call that went through a generator: made of the elements it gave.
 
@@ -223,21 +214,6 @@ class CallHooks(ValueHooks):
             if isinstance(value, (list, tuple, dict)) and id(value) not in self._entries:
                 self._gather(call, value)
 
-    def _gather(self, call: Call, value: Any) -> None:
-        """Note what a container holds that a library made: ``asdict(x)``, ``x.copy()``, ``sorted(x)``.
-
-        What an argument holds under the same key, or in the same place, else what is known by itself.
-        """
-        entries: Dict[Any, Tuple[Any, Optional[int]]] = {}
-        sources = [id(attribute(call.function, "__self__")), *(id(held) for _, held, _ in call.arguments)]
-        if len(value) <= HELD:
-            for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-                known = [self._entries.get(source, {}).get(key) or self._attributes.get((source, key)) for source in sources]
-                found = next((pair for pair in known if pair is not None and is_same(pair[0], item)), None)
-                if found is not None:
-                    entries[key] = found
-        self._contain(value, entries)
-
     def _hold_fields(self, call: Call, value: Any) -> None:
         """Note which arguments a new object holds as attributes."""
         function, arguments = call.function, call.arguments
@@ -255,39 +231,6 @@ class CallHooks(ValueHooks):
             self._parsed(value)
         elif function is setattr and len(arguments) == 3 and isinstance(arguments[1][1], str):  # noqa: PLR2004 - object, name, value
             self._attributes[(self._keep(arguments[0][1]), arguments[1][1])] = (arguments[2][1], arguments[2][2])
-
-    def _copy(self, arguments: List[Tuple[str, Any, Optional[int]]], value: Any) -> None:
-        """``list(x)``, ``tuple(x)``, ``dict(x, a=1)``: the entries are those of ``x``."""
-        entries: Dict[Any, Tuple[Any, Optional[int]]] = {}
-        for key, held, number in arguments:
-            source = self._bound.get(id(held))
-            if key:
-                entries[key] = (held, number)
-            elif source is not None and source[0][0] == "generator":
-                listed = source[0][1][0].lists.pop(source[0][1][1], [])
-                entries.update(enumerate(listed) if len(listed) == len(value) else ())
-            else:
-                entries.update(self._rows(held, value))
-        self._contain(value, entries)
-
-    def _rows(self, source: Any, value: Any) -> Dict[Any, Tuple[Any, Optional[int]]]:
-        """The entries that a copy has of what it goes through; those of a dict may come in pairs."""
-        known = self._entries.get(id(source), {})
-        if isinstance(source, dict) or len(value) > HELD:
-            return dict(known)
-        if not isinstance(value, dict):
-            found = {n: (item, self._found(source, n, item)) for n, item in enumerate(value)} if isinstance(source, map) else known
-            return {n: pair for n, pair in found.items() if pair[1] is not None}
-        pairs = {key: (item, self._second(source, n, item)) for n, (key, item) in enumerate(value.items())}
-        return {key: pair for key, pair in pairs.items() if pair[1] is not None}
-
-    def _second(self, source: Any, place: int, item: Any) -> Optional[int]:
-        """The event of the value in a pair of key and value."""
-        bound = self._bound.get(id(source))
-        if isinstance(source, zip) and bound is not None and len(bound) == 2:  # noqa: PLR2004 - keys and values
-            return self._found(bound[1][1], place, item)
-        row = self._entries.get(id(source), {}).get(place)
-        return self._entry(row[0], 1, item) if row is not None else self._maker_of_number(item)
 
     def _fields(self, names: List[str], arguments: List[Tuple[str, Any, Optional[int]]], value: Any, function: Any) -> None:
         place = 0

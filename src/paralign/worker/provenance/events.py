@@ -13,7 +13,7 @@ import time
 import types
 import weakref
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -128,8 +128,8 @@ class Ledger:
         self._made: Dict[int, Tuple[Any, int]] = {}
         self._bound: Dict[int, List[Tuple[str, Any, Optional[int]]]] = {}
         self._alive: Dict[int, Any] = {}
-        #: object -> how to have it, while it is there, and the event that made it
-        self._makers: Dict[int, Tuple[Callable[[], Any], int]] = {}
+        #: id -> the object, or a weak reference to it, and the event that made it
+        self._makers: Dict[int, Tuple[Any, int]] = {}
         self._signatures: Dict[int, Any] = {}
         #: option of a command line -> its default, and the event that made it
         self._options: Dict[str, Tuple[Any, Optional[int]]] = {}
@@ -171,7 +171,7 @@ class Ledger:
         Numbers, and containers that are written out, are kept for that; arrays and other objects are not kept alive.
         """
         if isinstance(value, (float, np.number)) or (is_written and isinstance(value, (list, dict, tuple))):
-            self._makers[id(value)] = (lambda: value), number
+            self._makers[id(value)] = value, number
         elif not is_common(value):
             with suppress(TypeError):  # of what bears no such reference
                 self._makers[id(value)] = weakref.ref(value), number
@@ -179,7 +179,7 @@ class Ledger:
     def _maker(self, value: Any) -> Optional[int]:
         """The event that made an object; None where that was not seen, or tells nothing."""
         known = self._makers.get(id(value))
-        if known is None or known[0]() is not value:
+        if known is None or (known[0]() if isinstance(known[0], weakref.ref) else known[0]) is not value:
             return None
         return self._latest(known[1])
 

@@ -6,11 +6,12 @@ import itertools
 import types
 from collections import deque
 from contextlib import suppress
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Iterator, List, Optional, Tuple
 
 import numpy as np
 
-from paralign.worker.provenance.events import LEFT, TIMES, Frame, Ledger, is_common, is_same
+from paralign.worker.provenance.containers import Containers
+from paralign.worker.provenance.events import LEFT, TIMES, Frame
 from paralign.worker.provenance.value_marks import attribute
 
 #: operators that evaluate an operand only where the one before it does not decide
@@ -22,14 +23,11 @@ _GROWING = (list, dict, set, deque)
 #: numbers of an array that are told apart where an assignment takes it apart
 ROW = 64
 
-#: entries of a container that are looked at one by one
-HELD = 4_096
-
 #: what is gone through only once: its elements are not there before
 _ONCE = (types.GeneratorType, zip, map, filter)
 
 
-class ValueHooks(Ledger):
+class ValueHooks(Containers):
     """Receives values that are computed, stored, and gone through."""
 
     # -- hooks: operations and copies --------------------------------------------------------------------------------------------
@@ -45,14 +43,6 @@ class ValueHooks(Ledger):
                 for _, child in self.sites[site].children:
                     frame.last.pop(child, None)
         return value
-
-    def _join(self, value: Any) -> None:
-        """Note the entries of what an operator made of other containers: ``one | other``, ``one + other``."""
-        if isinstance(value, (list, tuple, dict)) and id(value) not in self._entries:
-            entries: Dict[Any, Tuple[Any, Optional[int]]] = {}
-            if isinstance(value, dict):
-                self._merge(entries, value)
-            self._contain(value, entries)
 
     def decided(self, frame: Frame, site: int, made: int, value: Any) -> bool:
         """The test of a statement or comprehension: whether it holds, with what told so."""
@@ -125,13 +115,6 @@ class ValueHooks(Ledger):
             frame.last[site] = number
         return value
 
-    def _list_fields(self, owner: Any, fields: Dict[str, Any]) -> None:
-        """The entries of a dict with an object's attributes: what was stored there."""
-        entries = {name: self._attributes.get((id(owner), name)) for name in fields}
-        known = {name: pair for name, pair in entries.items() if pair is not None and is_same(pair[0], fields[name])}
-        if known:
-            self._entries[self._keep(fields)] = dict(known)
-
     def item(self, frame: Frame, site: int, value: Any) -> Any:
         """An entry was read: what was put there, else a value made of its container."""
         if not self._is_off():
@@ -154,105 +137,6 @@ class ValueHooks(Ledger):
             with suppress(TypeError):
                 self._entries.setdefault(self._keep(container), {})[key] = (value, number)
         return number
-
-    def _contain(self, value: Any, entries: Optional[Dict[Any, Tuple[Any, Optional[int]]]] = None) -> None:
-        """Note what a new list, tuple or dict holds, by the objects themselves.
-
-        Args:
-            value: the container.
-            entries: those that are known already.
-        """
-        found = {} if entries is None else entries
-        if len(value) <= HELD:
-            for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-                if key not in found:
-                    number = self._maker_of_number(item)
-                    if number is not None:
-                        found[key] = (item, number)
-        if found:
-            self._entries[self._keep(value)] = found
-
-    def display(self, frame: Frame, site: int, value: Any) -> Any:
-        """A list, tuple, set or dict was written out."""
-        if self._is_off():
-            return value
-        children = self._children(frame, site)
-        frame.last[site] = self._add(site, "display", children, value)
-        self._spread(value, children)
-        return value
-
-    def _spread(self, value: Any, children: List[Tuple[str, Optional[int]]]) -> None:
-        """Take note of the entries of what was written out."""
-        if isinstance(value, (list, tuple)):
-            entries = self._placed(value, children)
-            if entries:
-                self._entries[self._keep(value)] = entries
-        elif isinstance(value, dict):
-            self._entries[self._keep(value)] = self._keyed(value, children)
-
-    @staticmethod
-    def _placed(value: Any, parts: List[Tuple[str, Optional[int]]]) -> Dict[Any, Tuple[Any, Optional[int]]]:
-        """The entries of a list that stand before the first ``*``, and those after the last."""
-        starred = [place for place, (role, _) in enumerate(parts) if role == "*"]
-        if not starred:
-            if len(parts) == len(value):
-                return {n: (item, parts[n][1]) for n, item in enumerate(value)}
-            return {}
-        if any(isinstance(item, types.FunctionType) for item in value):
-            return {}  # a lambda is no expression that is followed: places would be those of others
-        after = len(parts) - 1 - starred[-1]
-        entries = {n: (value[n], parts[n][1]) for n in range(starred[0])}
-        for back in range(1, after + 1):
-            entries[len(value) - back] = (value[-back], parts[-back][1])
-        return entries
-
-    def _keyed(self, value: Dict[Any, Any], children: List[Tuple[str, Optional[int]]]) -> Dict[Any, Tuple[Any, Optional[int]]]:
-        """The entries of a dict: those that are written, and those that ``**`` takes in."""
-        parts = [pair for pair in children if pair[0] != "key"]
-        if all(role != "**" for role, _ in parts) and len(children) == 2 * len(parts) == 2 * len(value):
-            return {key: (value[key], parts[n][1]) for n, key in enumerate(value)}
-        entries: Dict[Any, Tuple[Any, Optional[int]]] = {}
-        self._merge(entries, value)
-        written, last = self._written(children)
-        are_all_known = all(key in entries or key in written for key in value)
-        for key, (place, number) in written.items():
-            if key in value and (place > last or (key not in entries and self._stays(number, value[key], are_all_known=are_all_known))):
-                entries[key] = (value[key], number)
-        return entries
-
-    def _written(self, children: List[Tuple[str, Optional[int]]]) -> Tuple[Dict[Any, Tuple[int, Optional[int]]], int]:
-        """The written entries of a dict, key -> place and event; and the place of the last ``**``.
-
-        Those of keys that are objects are left out.
-        """
-        found: Dict[Any, Tuple[int, Optional[int]]] = {}
-        last, mark = -1, ["k"]
-        for place, (role, number) in enumerate(children):
-            if role == "**":
-                last = place
-            elif role == "key":
-                mark = self.events[number].mark if number is not None else ["k"]
-            else:
-                if mark[0] == "s":
-                    found[mark[1]] = place, number
-                mark = ["k"]
-        return found, last
-
-    def _stays(self, number: Optional[int], value: Any, *, are_all_known: bool) -> bool:
-        """Whether what was written before a ``**`` may be what the dict holds."""
-        mark = self.events[number].mark if number is not None else ["k"]
-        if mark[0] == "s" and is_common(value):
-            return bool(mark[1] == value)
-        return are_all_known
-
-    def _merge(self, entries: Dict[Any, Tuple[Any, Optional[int]]], value: Dict[Any, Any]) -> None:
-        """Entries that came from other dicts: of the latest that holds the very object."""
-        others = list(self._entries.values())
-        for key, item in value.items():
-            for known in reversed(others):
-                if key in known and known[key][0] is item:
-                    entries[key] = known[key]
-                    break
 
     def tested(self, frame: Frame, site: int, value: Any) -> Any:
         """What decides between two expressions."""
@@ -296,13 +180,6 @@ class ValueHooks(Ledger):
         elif isinstance(value, map):
             self._entries[self._keep(taken)] = {n: (item, self._found(value, n, item)) for n, item in enumerate(taken)}
         return taken
-
-    def _zipped(self, taken: List[Any], known: List[Tuple[str, Any, Optional[int]]]) -> None:
-        """The entries of what ``zip`` gave: tuples of the entries of its arguments."""
-        for place, row in enumerate(taken):
-            if len(row) == len(known):
-                held = {n: (item, self._found(source, place, item)) for n, (item, (_, source, _)) in enumerate(zip(row, known))}
-                self._entries[self._keep(row)] = held
 
     def _store(self, frame: Frame, target: Tuple[Any, ...], value: Any, number: Optional[int], site: int) -> None:
         if target[0] == "name":
@@ -400,24 +277,6 @@ class ValueHooks(Ledger):
         for target in self._targets.get(site, ()):
             self._store(frame, target, value, number, site)
 
-    def _grow(self, value: Any) -> None:
-        """Note what ``+=`` or ``|=`` has put into a list or dict."""
-        if isinstance(value, (list, dict)):
-            entries = {key: pair for key, pair in self._entries.get(id(value), {}).items() if self._holds(value, key, pair[0])}
-            if isinstance(value, dict):
-                fresh: Dict[Any, Tuple[Any, Optional[int]]] = {}
-                self._merge(fresh, {key: item for key, item in value.items() if key not in entries})
-                entries.update(fresh)
-            self._contain(value, entries)
-
-    @staticmethod
-    def _holds(value: Any, key: Any, item: Any) -> bool:
-        """Whether a container still holds an object at a place."""
-        try:
-            return value[key] is item
-        except (LookupError, TypeError):
-            return False
-
     def changed_inside(self, frame: Frame, site: int) -> None:
         """``object.name += …`` or ``object[key] += …``."""
         if self._is_off() or site not in frame.held:
@@ -492,33 +351,6 @@ class ValueHooks(Ledger):
         if found is None:
             found = self._add(site, "element", children, value)
         self._store(frame, target, value, found, site)
-
-    def _found(self, source: Any, number: int, item: Any) -> Optional[int]:
-        """The event of a container's entry: at the place, else that of the very object."""
-        if isinstance(source, map):
-            return self._mapped(source, number, item)
-        entries = self._entries.get(id(source))
-        if entries is None:
-            return self._maker_of_number(item)
-        if isinstance(source, dict):
-            known = next((pair for pair in entries.values() if pair[0] is item), None)
-        else:
-            known = entries.get(number)
-            if known is None or known[0] is not item:
-                known = next((pair for pair in entries.values() if pair[0] is item and not isinstance(item, (int, bool))), None)
-        if known is not None and known[1] is not None:
-            return self._latest(known[1])
-        return self._maker_of_number(item)
-
-    def _mapped(self, source: Any, place: int, item: Any) -> Optional[int]:
-        """The event of what ``map`` gave in a turn: what its function made, else an element of what it goes through."""
-        made, known = self._maker(item), self._bound.get(id(source))
-        if made is not None or known is None:
-            return made
-        (_, site, _), *taken = known
-        entries = [self._entries.get(id(held), {}).get(place) for _, held, _ in taken]
-        children = [(str(n), pair[1]) for n, pair in enumerate(entries) if pair is not None]
-        return self._add(site, "call", children, item) if len(children) == len(taken) else None
 
     def element(self, frame: Frame, site: int, made: int, value: Any) -> Any:
         """An entry of a comprehension."""
