@@ -504,7 +504,7 @@ def _elements(each: Expression) -> tuple[str, ...]:
 
 
 def _same_number(each: Expression) -> Expression | None:
-    """The one number that a call only gives another type: ``float(x)``, ``x.item()``, ``map(float, …)``."""
+    """The one number that a call only gives another type: ``float(x)``, ``x.item()``."""
     given = [inner for role, inner in each.values if role != "function"]
     if each.kind != "call" or len(given) != 1 or given[0].mark[0] != "s" or each.mark[0] != "s":
         return None

@@ -193,7 +193,7 @@ class Counterparts:
         return right[0] if right and len(right) == len(found) and is_many(each) else None
 
     def numbers_right_elsewhere(self, each: Expression) -> list[Expression]:
-        """Measured numbers that the same expression makes of something else, and that are the reference's."""
+        """Measured numbers of the reference that the same expression makes of something else."""
         if not _is_measured(each) or self._is_of_reference(each):
             return []
         others = [own for own in self._candidate[doing(each)] if own.site == each.site and own is not each]

@@ -1,4 +1,7 @@
-"""Two expressions that do the same work in other words: ``x ** 0.5`` and ``sqrt(x)``, ``x.mean()`` and ``np.mean(x)``."""
+"""Two expressions that do the same work in other words.
+
+``x ** 0.5`` and ``sqrt(x)``, ``x.mean()`` and ``np.mean(x)``.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ _POWERS = {"sqrt": 0.5, "square": 2.0, "reciprocal": -1.0, "rsqrt": -0.5}
 
 
 def beside(each: Expression, due: Expression) -> dict[str, Expression]:
-    """The operands that a reference's expression has in place of another's, by the other's roles.
+    """The operands that the reference has in place of another expression's, by its roles.
 
     Args:
         each: an expression of the candidate.
@@ -47,7 +50,7 @@ def _exponent(each: Expression) -> float | None:
 
 
 def _operands(each: Expression, due: Expression) -> list[tuple[str, Expression, Expression]]:
-    """The operands of two expressions that are called alike: those of one name, and the first ones."""
+    """The operands of two expressions called alike: of one name, and the first ones."""
     own, theirs = operands(each), operands(due)
     if not doing(each) or doing(each) != doing(due) or not own or not theirs:
         return []

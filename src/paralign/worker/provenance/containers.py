@@ -145,7 +145,7 @@ class Containers(Ledger):
             return False
 
     def _join(self, value: Any) -> None:
-        """Note the entries of what an operator made of other containers: ``one | other``, ``one + other``."""
+        """Note the entries of containers that an operator put together, as ``|`` does."""
         if isinstance(value, (list, tuple, dict)) and id(value) not in self._entries:
             entries: Entries = {}
             if isinstance(value, dict):
@@ -163,7 +163,7 @@ class Containers(Ledger):
             self._contain(value, entries)
 
     def _gather(self, call: Call, value: Any) -> None:
-        """Note what a container holds that a library made: ``asdict(x)``, ``x.copy()``, ``sorted(x)``.
+        """Note what a container holds that a library made, as ``asdict(x)`` or ``sorted(x)``.
 
         What an argument holds under the same key, or in the same place, else what is known by itself.
         """
@@ -236,7 +236,10 @@ class Containers(Ledger):
         return self._maker_of_number(item)
 
     def _mapped(self, source: Any, place: int, item: Any) -> Optional[int]:
-        """The event of what ``map`` gave in a turn: what its function made, else an element of what it goes through."""
+        """The event of what ``map`` gave in a turn.
+
+        What its function made, else an element of what it goes through.
+        """
         made, known = self._maker(item), self._bound.get(id(source))
         if made is not None or known is None:
             return made

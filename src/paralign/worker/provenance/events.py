@@ -166,7 +166,7 @@ class Ledger:
         return len(self.events) - 1
 
     def _remember(self, value: Any, number: int, *, is_written: bool) -> None:
-        """Note the event that made an object, by which it is known in whatever container it turns up.
+        """Note the event that made an object, by which it is known wherever it turns up.
 
         Numbers, and containers that are written out, are kept for that; arrays and other objects are not kept alive.
         """
