@@ -242,3 +242,102 @@ def test_classes_of_containers_are_not_gone_through(record):
             return {"": copied["first"] * 3, "asked": Loud.asked}
     """
     record(text)  # compares the result with that of the program as it is
+
+
+def test_what_is_looked_at_stays_as_it_was(record):
+    """Dicts that fill themselves, and classes whose methods fail, are not asked."""
+    text = """
+        from collections import defaultdict
+        class Proud(dict):
+            def items(self):
+                raise RuntimeError("nobody goes through this")
+            def __getitem__(self, key):
+                raise RuntimeError("nobody reads this")
+        def run():
+            kept = defaultdict(list)
+            kept["first"] = [0.3 / 7]
+            del kept["first"]
+            kept |= {"second": [0.5 / 7]}
+            proud = Proud(first=0.3 / 7)
+            proud |= {"second": 0.7 / 9}
+            return {"": 3 * 0.3 / 7, "keys": sorted(kept), "proud": len(proud)}
+    """
+    record(text)  # compares the result with that of the program as it is
+
+
+def test_a_number_that_is_read_twice_is_wrong_where_it_is_taken_wrongly(record):
+    reference = """
+        import json
+        import numpy as np
+        def run():
+            settings = json.loads('{"decay": 0.37, "rate": 0.11}')
+            values = np.random.RandomState(3).rand(9)
+            return {"first": float((values * settings["decay"]).sum()), "second": float((values * settings["rate"]).sum())}
+    """
+    candidate = """
+        import json
+        import numpy as np
+        def run():
+            settings = json.loads('{"decay": 0.37, "rate": 0.11}')
+            values = np.random.RandomState(3).rand(9)
+            first = float((values * settings["decay"]).sum())
+            second = float((values * settings["decay"]).sum())  # HERE
+            return {"first": first, "second": second}
+    """
+    assert blamed(record, reference, candidate, root="second", own=True).expression.line == line_of(candidate)
+
+
+def test_keys_of_a_sort_are_no_elements_of_what_is_sorted(record):
+    reference = """
+        import numpy as np
+        def run():
+            values = np.random.RandomState(3).rand(9)
+            return {"": float(np.sort(values * 3.7)[0])}
+    """
+    candidate = """
+        import numpy as np
+        def run():
+            values = np.random.RandomState(3).rand(9) * 3.1  # HERE
+            return {"": sorted(map(float, values), key=lambda v: -v)[-1]}
+    """
+    assert blamed(record, reference, candidate, own=True).expression.line == line_of(candidate)
+
+
+def test_a_copy_of_a_window_has_what_is_in_it(record):
+    reference = """
+        import numpy as np
+        def run():
+            values = np.random.RandomState(3).rand(5)
+            return {"": float(values[2]), "last": float(values[4] / 7)}
+    """
+    candidate = """
+        import numpy as np
+        def run():
+            values = np.random.RandomState(3).rand(5)
+            window = [float(values[0]), float(values[1]), float(values[2])]
+            window.pop(0)
+            window.append(float(values[4] / 9))  # HERE
+            held = tuple(window)
+            return {"": held[1], "last": held[2]}
+    """
+    assert blamed(record, reference, candidate, root="last", own=True).expression.line == line_of(candidate)
+
+
+def test_a_wrong_helper_that_is_right_for_some_values_is_named(record):
+    reference = """
+        import numpy as np
+        def run():
+            values = np.random.RandomState(3).rand(9)
+            return {"first": float((values.mean() + 0.1) * 0.3), "second": float((values.std() - 1.7) * 0.3)}
+    """
+    candidate = """
+        import numpy as np
+        def scaled(value):
+            return abs(value) * 0.3  # HERE
+        def run():
+            values = np.random.RandomState(3).rand(9)
+            first = scaled(values.mean() + 0.1)
+            second = scaled(values.std() - 1.7)
+            return {"first": float(first), "second": float(second)}
+    """
+    assert blamed(record, reference, candidate, root="second", own=True).expression.line == line_of(candidate)

@@ -91,6 +91,7 @@ class Search:
         for each in filter(is_drawn, defaults):
             self._draws.setdefault(doing(each), []).append(each)
         self._known: Counterparts | None = None
+        self._whole: dict[Expression, bool] = {}
         self._is_evident = False  # once a counterpart showed an operand to be wrong, what it leads to besides excuses nothing
         self.root, self.reference, self.defaults = candidate, reference, defaults
         self.seen = seen or Seen(behind(reference) if reference is not None else ())
@@ -307,7 +308,9 @@ class Search:
         One of the numbers that stand everywhere tells less than a list with a wrong array, and what the reference makes for something else
         less than what it makes nowhere.
         """
-        is_made = bool(self._own) and _is_telling(each) and self._is_made_as_a_whole(each)
+        if each not in self._whole:
+            self._whole[each] = bool(self._own) and _is_telling(each) and self._is_made_as_a_whole(each)
+        is_made = self._whole[each]
         has_no_number = each.numbers is None and not self._holds_wrong_array(each)
         return _is_simple(each), is_made, has_no_number, not is_from_file(each), each.number
 
@@ -508,7 +511,10 @@ def _same_number(each: Expression) -> Expression | None:
     given = [inner for role, inner in each.values if role != "function"]
     if each.kind != "call" or len(given) != 1 or given[0].mark[0] != "s" or each.mark[0] != "s":
         return None
-    return given[0] if given[0].numbers is not None and each.numbers is not None and is_equal(given[0], each) else None
+    if given[0].numbers is None or each.numbers is None or not is_equal(given[0], each):
+        return None
+    is_whole = float(each.numbers[0]) == round(float(each.numbers[0]))
+    return given[0] if not is_whole or np.array_equal(given[0].numbers, each.numbers) else None  # ``int(x)`` is more than another type
 
 
 def _stripped(due: Expression) -> Expression:

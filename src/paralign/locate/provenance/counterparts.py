@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
 from typing import TYPE_CHECKING
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 #: distinct numbers of a value that was seen, from which on it is met by no chance
 TELLING = 4
+
+#: right evaluations of an expression that a wrong one is held against
+ELSEWHERE = 8
 
 #: relative difference of root mean squares up to which two values of float32 are one
 SAME_RMS = 1e-5
@@ -197,7 +201,12 @@ class Counterparts:
         if not _is_measured(each) or self._is_of_reference(each):
             return []
         others = [own for own in self._candidate[doing(each)] if own.site == each.site and own is not each]
-        return [own for own in others if _is_measured(own) and self._is_of_reference(own)]
+        right = (own for own in others if _is_measured(own) and self._is_of_reference(own))
+        return list(itertools.islice(right, ELSEWHERE))
+
+    def has(self, each: Expression) -> bool:
+        """Whether the reference has a value anywhere."""
+        return any(is_equal(each, due) for made in self._of.values() for due in made if due.size == each.size)
 
     def _is_of_reference(self, each: Expression) -> bool:
         """Whether the reference has a number by itself."""
@@ -206,8 +215,10 @@ class Counterparts:
             self._numbers = np.unique(np.array(alone, float))
         if not self._numbers.size:
             return False
-        near = self._numbers[np.abs(self._numbers - float(each.scalar)).argmin()]
-        return math.isclose(float(near), float(each.scalar), rel_tol=SAME_RMS)
+        own = float(each.scalar)
+        place = int(np.searchsorted(self._numbers, own))
+        near = self._numbers[max(0, place - 1) : place + 1]
+        return any(math.isclose(float(number), own, rel_tol=SAME_RMS) for number in near)
 
     def beside(self, step: Expression, besides: Expression) -> list[Expression]:
         """The candidate's expressions that do what a step does, with one of its other operands."""

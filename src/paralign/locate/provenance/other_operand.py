@@ -31,8 +31,8 @@ def place(each: Expression, twin: Expression | None, known: Counterparts) -> Exp
     elsewhere = known.right_elsewhere(each)
     if elsewhere is not None:
         return _parting(each, elsewhere)
-    partings = (_parting(each, right) for right in known.numbers_right_elsewhere(each))
-    parting = next(filter(None, partings), None)
+    partings = filter(None, (_parting(each, right) for right in known.numbers_right_elsewhere(each)))
+    parting = next((own for own in partings if not known.has(own)), None)  # of right values, what computes with them is at fault
     return parting if parting is not None else _followed_back(each, twin, known)
 
 

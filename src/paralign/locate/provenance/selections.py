@@ -5,6 +5,7 @@ Each number of them stands there too, so their numbers alone tell nothing.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
 from typing import TYPE_CHECKING
@@ -118,12 +119,13 @@ def arrays_of(each: Expression) -> list[Expression]:
     is_series = each.kind == "display"  # of a comprehension: its elements are made one by one of those of another array
 
     def inside(e: Expression) -> list[Expression]:
-        if _is_array(e) or not (e.kind == "display" or e.is_copy or (is_series and e.mark[0] == "s")):
+        is_made_singly = is_series and e.mark[0] == "s" and e.kind in ("operation", "element")
+        if _is_array(e) or not (e.kind == "display" or e.is_copy or is_made_singly):
             return []
         return e.operands
 
     found = reached(each.operands, inside)
-    return [inner for inner in found if _is_array(inner)][:MANY]
+    return list(itertools.islice(filter(_is_array, found), MANY))
 
 
 def _is_array(each: Expression) -> bool:

@@ -31,11 +31,17 @@ FILLING = frozenset({"copyto", "put", "place", "putmask", "fill_diagonal", "put_
 #: what calls a function for each element that it gives
 _MAPPING = (map, itertools.starmap)
 
-#: values that functions returned inside one call, which are kept
-RETURNS = 256
+#: values that functions returned inside one call which are kept: a framework may run functions without end, and of those that ``map``
+#: calls all count
+LAST, RETURNS = 8, 256
 
 #: an argument of a call: its name, value, and the event that made it
 Argument = Tuple[str, Any, Optional[int]]
+
+
+def _takes_functions(call: Call) -> bool:
+    """Whether a call is given functions besides, which it may call too: the key of a sort."""
+    return any(callable(held) for _, held, _ in call.arguments)
 
 
 def _is_shuffling(owner: Any) -> bool:
@@ -131,9 +137,9 @@ class CallHooks(ValueHooks):
         """
         key, held, number = argument
         function = call.function
-        if isinstance(held, _MAPPING) and call.returns:
+        if isinstance(held, _MAPPING) and call.returns and not _takes_functions(call):
             made = [("element", event) for _, event in call.returns]
-            return key, held, self._add(call.site, "display", made, [value for value, _ in call.returns])
+            return key, held, self._add(call.site, "display", [*made, ("iterable", number)], held)
         known = self._bound.get(id(held)) if number is None and isinstance(held, types.GeneratorType) else None
         if known is None or known[0][0] != "generator":
             return argument
@@ -189,7 +195,7 @@ class CallHooks(ValueHooks):
         )
         if found is None and default is not None and default[1] is value:
             found = default[2]
-            if name == "setdefault":
+            if name == "setdefault" and isinstance(owner, dict):
                 self._entries.setdefault(self._keep(owner), {})[arguments[0][1]] = (value, found)
         return None if found is None else self._add(call.site, "copy", [("value", found)], value)
 
@@ -211,7 +217,7 @@ class CallHooks(ValueHooks):
             self._copy(arguments, value)
         else:
             self._hold_fields(call, value)
-            if isinstance(value, (list, tuple, dict)) and id(value) not in self._entries:
+            if isinstance(value, dict) and id(value) not in self._entries:
                 self._gather(call, value)
 
     def _hold_fields(self, call: Call, value: Any) -> None:
@@ -283,7 +289,8 @@ class CallHooks(ValueHooks):
                 elif isinstance(owner, dict) and name == "update":
                     entries.update({key: (held, number)} if key else self._entries.get(id(held), {}))
                 elif name in ("extend", "insert", "sort", "reverse"):
-                    known = [*entries.values(), (held, number), *self._entries.get(id(held), {}).values()]
+                    given = [(held, number)] if name == "insert" and held is call.arguments[-1][1] else []
+                    known = [*entries.values(), *given, *self._entries.get(id(held), {}).values()]
                     self._entries[id(owner)] = {n: pair for n, item in enumerate(owner) for pair in known if pair[0] is item}
         self._mutate(call.frame, call.site, [(key or "value", number) for key, _, number in call.arguments], owner)
 
@@ -336,7 +343,7 @@ class CallHooks(ValueHooks):
         call = serving or frame.serving
         if not self._is_off() and call is not None:
             call.returns.append((value, self._left(site, self._event(frame, site))))
-            del call.returns[:-RETURNS]  # a call of a framework may run functions without end: the last count
+            del call.returns[: -RETURNS if any(isinstance(held, _MAPPING) for _, held, _ in call.arguments) else -LAST]
         return value
 
     def yielded(self, frame: Frame, site: int, value: Any) -> Any:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 #: entries of a container that are looked at one by one
 HELD = 4_096
 
+#: entries that are noted altogether in containers that operators make
+NOTED = 1 << 18
+
 #: key or place -> the object there, and the event that made it
 Entries = Dict[Any, Tuple[Any, Optional[int]]]
 
@@ -37,8 +40,10 @@ class Containers(Ledger):
         if self._is_off():
             return value
         children = self._children(frame, site)
-        frame.last[site] = self._add(site, "display", children, value)
+        number = frame.last[site] = self._add(site, "display", children, value)
         self._spread(value, children)
+        if number is not None and id(value) in self._alive:
+            self._remember(value, number)
         return value
 
     def _spread(self, value: Any, children: List[Tuple[str, Optional[int]]]) -> None:
@@ -108,7 +113,7 @@ class Containers(Ledger):
     def _merge(self, entries: Entries, value: Dict[Any, Any]) -> None:
         """Entries that came from other dicts: of the latest that holds the very object."""
         others = list(self._entries.values())
-        for key, item in value.items():
+        for key, item in dict.items(value):
             for known in reversed(others):
                 if key in known and known[key][0] is item:
                     entries[key] = known[key]
@@ -129,26 +134,27 @@ class Containers(Ledger):
             entries: those that are known already.
         """
         found: Entries = {} if entries is None else entries
-        for key, item in _items(value):
-            number = None if key in found else self._maker_of_number(item)
-            if number is not None:
-                found[key] = (item, number)
+        if self._noted <= NOTED:
+            for key, item in _items(value):
+                number = None if key in found else self._maker_of_number(item)
+                if number is not None:
+                    found[key] = (item, number)
         if found:
+            self._noted += len(found)
             self._entries[self._keep(value)] = found
 
     @staticmethod
     def _holds(value: Any, key: Any, item: Any) -> bool:
         """Whether a container still holds an object at a place."""
-        try:
-            return value[key] is item
-        except (LookupError, TypeError):
-            return False
+        if isinstance(value, dict):
+            return dict.get(value, key, _items) is item
+        return isinstance(key, int) and 0 <= key < list.__len__(value) and list.__getitem__(value, key) is item
 
     def _join(self, value: Any) -> None:
         """Note the entries of containers that an operator put together, as ``|`` does."""
         if isinstance(value, (list, tuple, dict)) and id(value) not in self._entries:
             entries: Entries = {}
-            if isinstance(value, dict):
+            if isinstance(value, dict) and len(self._entries) <= HELD:
                 self._merge(entries, value)
             self._contain(value, entries)
 
@@ -158,14 +164,16 @@ class Containers(Ledger):
             entries = {key: pair for key, pair in self._entries.get(id(value), {}).items() if self._holds(value, key, pair[0])}
             if isinstance(value, dict):
                 fresh: Entries = {}
-                self._merge(fresh, {key: item for key, item in value.items() if key not in entries})
+                if len(self._entries) <= HELD:
+                    self._merge(fresh, {key: item for key, item in dict.items(value) if key not in entries})
                 entries.update(fresh)
             self._contain(value, entries)
 
     def _gather(self, call: Call, value: Any) -> None:
-        """Note what a container holds that a library made, as ``asdict(x)`` or ``sorted(x)``.
+        """Note what a dict holds that a library made, as ``asdict(x)`` or ``x.copy()``.
 
-        What an argument holds under the same key, or in the same place, else what is known by itself.
+        What an argument holds under the same key, or as an attribute of that name. Of lists it may be the library that chose: their
+        elements are what it made.
         """
         entries: Entries = {}
         sources = [id(attribute(call.function, "__self__")), *(id(held) for _, held, _ in call.arguments)]
@@ -174,7 +182,8 @@ class Containers(Ledger):
             found = next((pair for pair in known if pair is not None and is_same(pair[0], item)), None)
             if found is not None:
                 entries[key] = found
-        self._contain(value, entries)
+        if entries:
+            self._entries[self._keep(value)] = entries
 
     def _copy(self, arguments: List[Tuple[str, Any, Optional[int]]], value: Any) -> None:
         """``list(x)``, ``tuple(x)``, ``dict(x, a=1)``: the entries are those of ``x``."""
@@ -188,26 +197,42 @@ class Containers(Ledger):
                 entries.update(enumerate(listed) if len(listed) == len(value) else ())
             else:
                 entries.update(self._rows(held, value))
-        self._contain(value, entries)
+        if entries:
+            self._entries[self._keep(value)] = entries
 
     def _rows(self, source: Any, value: Any) -> Entries:
         """The entries that a copy has of what it goes through; those of a dict may come in pairs."""
         known = self._entries.get(id(source), {})
         if isinstance(source, dict) or len(value) > HELD:
-            return dict(known) if isinstance(value, dict) or not isinstance(source, dict) else {}  # a list of a dict has its keys
+            is_alike = isinstance(value, dict) or not isinstance(source, dict)  # a list of a dict has its keys
+            held = dict(_items(value))
+            return {key: pair for key, pair in known.items() if is_alike and key in held and held[key] is pair[0]}
         if not isinstance(value, dict):
             found = {n: (item, self._found(source, n, item)) for n, item in enumerate(value)} if isinstance(source, map) else known
-            return {n: pair for n, pair in found.items() if pair[1] is not None}
-        pairs = {key: (item, self._second(source, n, item)) for n, (key, item) in enumerate(value.items())}
+            return {n: pair for n, pair in found.items() if pair[1] is not None and n < len(value) and value[n] is pair[0]}
+        pairs = {key: (item, self._second(source, n, item, len(value))) for n, (key, item) in enumerate(value.items())}
         return {key: pair for key, pair in pairs.items() if pair[1] is not None}
 
-    def _second(self, source: Any, place: int, item: Any) -> Optional[int]:
-        """The event of the value in a pair of key and value."""
+    def _second(self, source: Any, place: int, item: Any, count: int) -> Optional[int]:
+        """The event of the value in a pair of key and value, of so many pairs.
+
+        Where a key occurs again, places are others.
+        """
+        made = self._maker_of_number(item)
+        if made is not None:
+            return made
         bound = self._bound.get(id(source))
         if isinstance(source, zip) and bound is not None and len(bound) == 2:  # noqa: PLR2004 - keys and values
-            return self._found(bound[1][1], place, item)
+            return self._found(bound[1][1], place, item) if self._length(bound[1][1]) == count else None
         row = self._entries.get(id(source), {}).get(place)
-        return self._entry(row[0], 1, item) if row is not None else self._maker_of_number(item)
+        return self._entry(row[0], 1, item) if row is not None else None
+
+    def _length(self, source: Any) -> int:
+        """How many elements a list has, or what ``map`` goes through; -1 where that is not known."""
+        if isinstance(source, map):
+            (_, _, _), *taken = self._bound.get(id(source), [("", 0, None)])
+            return len(self._entries.get(id(taken[0][1]), ())) if len(taken) == 1 else -1
+        return len(source) if type(source) in (list, tuple) else -1
 
     def _listed_out(self, site: int, value: Any, number: int) -> int:
         """The event of a copy: made of its elements, where all are known."""
@@ -224,7 +249,7 @@ class Containers(Ledger):
             return self._mapped(source, number, item)
         entries = self._entries.get(id(source))
         if entries is None:
-            return self._maker_of_number(item)
+            return None
         if isinstance(source, dict):
             known = next((pair for pair in entries.values() if pair[0] is item), None)
         else:
@@ -233,14 +258,14 @@ class Containers(Ledger):
                 known = next((pair for pair in entries.values() if pair[0] is item and not isinstance(item, (int, bool))), None)
         if known is not None and known[1] is not None:
             return self._latest(known[1])
-        return self._maker_of_number(item)
+        return None
 
     def _mapped(self, source: Any, place: int, item: Any) -> Optional[int]:
         """The event of what ``map`` gave in a turn.
 
         What its function made, else an element of what it goes through.
         """
-        made, known = self._maker(item), self._bound.get(id(source))
+        made, known = self._maker_of_number(item), self._bound.get(id(source))
         if made is not None or known is None:
             return made
         (_, site, _), *taken = known

@@ -34,8 +34,8 @@ ELEMENTS, PATIENCE = 1 << 27, 40.0
 #: kinds of events that make a list
 MAKING = frozenset({"call", "display", "operation"})
 
-#: kinds of events whose value is a new object, or one that nothing else is known to have made
-_FIRST = frozenset({"call", "display", "operation", "element", "item", "attribute", "change"})
+#: kinds of events that make an object
+_FIRST = frozenset({"call", "operation", "change"})
 
 #: kind of the events of values that a condition left to a name: they make nothing, and are no expressions
 LEFT = "left"
@@ -128,6 +128,8 @@ class Ledger:
         self._made: Dict[int, Tuple[Any, int]] = {}
         self._bound: Dict[int, List[Tuple[str, Any, Optional[int]]]] = {}
         self._alive: Dict[int, Any] = {}
+        #: entries that were noted by the objects themselves
+        self._noted = 0
         #: id -> the object, or a weak reference to it, and the event that made it
         self._makers: Dict[int, Tuple[Any, int]] = {}
         self._signatures: Dict[int, Any] = {}
@@ -162,15 +164,15 @@ class Ledger:
         edges = tuple((role, self._latest(number)) for role, number in inputs if number is not None)
         self.events.append(Event(site, kind, edges, known, self._decision(site)))
         if kind in _FIRST:
-            self._remember(value, len(self.events) - 1, is_written=kind == "display")
+            self._remember(value, len(self.events) - 1)
         return len(self.events) - 1
 
-    def _remember(self, value: Any, number: int, *, is_written: bool) -> None:
+    def _remember(self, value: Any, number: int) -> None:
         """Note the event that made an object, by which it is known wherever it turns up.
 
-        Numbers, and containers that are written out, are kept for that; arrays and other objects are not kept alive.
+        Numbers are kept for that; arrays and other objects are not kept alive.
         """
-        if isinstance(value, (float, np.number)) or (is_written and isinstance(value, (list, dict, tuple))):
+        if isinstance(value, (float, np.number)) or id(value) in self._alive:
             self._makers[id(value)] = value, number
         elif not is_common(value):
             with suppress(TypeError):  # of what bears no such reference

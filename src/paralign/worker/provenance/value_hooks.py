@@ -37,8 +37,9 @@ class ValueHooks(Containers):
         if not self._is_off():
             is_partly = self.sites[site].label in _PARTLY
             made = None if is_partly else self._maker(value)  # by an operator of the user's own
-            frame.last[site] = made if made is not None else self._add(site, "operation", self._children(frame, site), value)
-            self._join(value)
+            frame.last[site] = number = self._add(site, "operation", [*self._children(frame, site), ("made", made)], value)
+            if number is not None:
+                self._join(value)
             if is_partly:
                 for _, child in self.sites[site].children:
                     frame.last.pop(child, None)
@@ -105,10 +106,10 @@ class ValueHooks(Containers):
         if not self._is_off():
             known = self.sites[site]
             number = self._attribute_of(frame.held.get(site), known.label, value)
-            number = self._maker(value) if number is None else number  # of a property
             if number is None and not isinstance(value, (types.FunctionType, types.MethodType, types.ModuleType, type)):
-                number = self._add(site, "attribute", self._children(frame, site), value)
-                if isinstance(value, _GROWING) and number is not None:  # what is put into it later is found when it is read again
+                made = self._maker(value)  # of a property
+                number = self._add(site, "attribute", [*self._children(frame, site), ("made", made)], value)
+                if _is_to_be_filled(value) and number is not None:  # what is put into it is found when it is read again
                     self._attributes[(self._keep(frame.held.get(site)), known.label)] = (value, number)
             if known.label == "__dict__" and isinstance(value, dict):
                 self._list_fields(frame.held.get(site), value)
@@ -126,14 +127,9 @@ class ValueHooks(Containers):
 
     def _read(self, frame: Frame, site: int, value: Any) -> Optional[int]:
         """The event of an entry of which nobody saw how it came to its container."""
-        made = self._maker(value)
-        if made is not None:
-            return made
-        number = self._add(site, "item", self._children(frame, site), value)
+        number = self._add(site, "item", [*self._children(frame, site), ("made", self._maker(value))], value)
         container, key = frame.held.get(site), frame.places.get(site)
-        if isinstance(value, (list, tuple)) and isinstance(container, (list, tuple)):
-            self._contain(value)  # a slice
-        elif isinstance(value, _GROWING) and isinstance(container, (list, dict)) and number is not None:
+        if _is_to_be_filled(value) and isinstance(container, (list, dict)) and number is not None:
             with suppress(TypeError):
                 self._entries.setdefault(self._keep(container), {})[key] = (value, number)
         return number
@@ -342,14 +338,14 @@ class ValueHooks(Containers):
                 own = sources[place : place + 1] if len(sources) == len(value) else []  # of zip
                 found = next((e for e in (self._found(s, number, item) for s in (*own, *sources)) if e is not None), None)
                 if found is None and children:
-                    found = self._add(site, "element", children, item)
+                    found = self._add(site, "element", [*children, ("made", self._maker_of_number(item))], item)
                 self._store(frame, part, item, found, site)
             return
         found = next((e for e in (self._found(s, number, value) for s in sources) if e is not None), None)
         if found is None and self._yielded[0] is value and isinstance(sources[0], types.GeneratorType):
             found = self._yielded[1]
         if found is None:
-            found = self._add(site, "element", children, value)
+            found = self._add(site, "element", [*children, ("made", self._maker_of_number(value))], value)
         self._store(frame, target, value, found, site)
 
     def element(self, frame: Frame, site: int, made: int, value: Any) -> Any:
@@ -375,6 +371,11 @@ class ValueHooks(Containers):
             self._entries[self._keep(value)] = dict(zip(value, found))
         elif isinstance(value, (list, tuple)) and len(found) == len(value):
             self._entries[self._keep(value)] = dict(enumerate(found))
+
+
+def _is_to_be_filled(value: Any) -> bool:
+    """Whether a value is an empty container, as a program fills by and by."""
+    return type(value) in _GROWING and not value
 
 
 def _is_row(value: Any) -> bool:
