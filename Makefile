@@ -15,7 +15,7 @@ WORKERS ?= 2
 
 .PHONY: compat-alternative convert-code convert-tests convert-sources convert-training training-faults catalogue cheats rules
 
-.PHONY: page init-rates layers composed jax docs axe help demo test quick lint types unit bench zoo faults mutants library-mutants fuzz kills unseen
+.PHONY: page init-rates layers composed jax docs axe help demo test quick lint types unit bench zoo faults mutants library-mutants fuzz kills unseen unseen-metrics
 
 help:
 	@echo "make demo             take the MobileNetV3 port through the guide's twelve steps (BREAK=name plants a porting mistake)"
@@ -30,6 +30,7 @@ help:
 	@echo "make mutants          judge random edits of the same ports; writes docs/mutants.md (SEED=n for others)"
 	@echo "make library-mutants  the same with models of libraries; writes docs/library-mutants.md"
 	@echo "make faults           plant faults in correct ports, and see which tool finds them and where; writes docs/faults.md"
+	@echo "make unseen-metrics   evaluations in plain numpy with one mistake each: is its line named first?"
 	@echo "make rules            what each rule that chooses a line earns, on planted and unseen faults; writes docs/rules.md"
 	@echo "make catalogue        execute every known difference between the frameworks; writes docs/catalogue.md"
 	@echo "make convert-code     convert every pair of the catalogue in several forms, and execute what came out (docs/convert.md)"
@@ -226,6 +227,9 @@ rules: $(VENV)/stamp-test
 
 unseen: $(VENV)/stamp-test
 	$(BIN)/python benchmarks/unseen/run.py --write docs/unseen.md $(ARGS)
+
+unseen-metrics: $(VENV)/stamp-test
+	$(BIN)/python benchmarks/unseen/metrics.py $(ARGS)
 
 mutants: SEED ?= 21
 mutants: COUNT ?= 4
