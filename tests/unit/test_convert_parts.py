@@ -110,6 +110,62 @@ def test_a_part_that_may_be_a_copy_in_pytorch_is_left_by_hand(tmp_path, line):
     assert Fate.BY_HAND in {each.fate for each in ledger.places}
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "parts = x.chunk(2); parts[0].mul_(0.5)",
+        "parts = torch.split(x, 4); parts[0].mul_(0.5)",
+        "parts = torch.split(x, 4); parts[0].zero_()",
+        "parts = x.unbind(0); parts[1].add_(1)",
+        "pair = (x + 1, x + 2); pair[0].mul_(2)",
+        "x = torch.ones(4, 2) if given else given; x[0].mul_(2)",
+        "x[0].mul_(2)",
+        "x[0, 1].mul_(2)",
+        "held = torch.ones(2, 2); held[0:2].t_()",
+        "held = torch.ones(2, 2); held[0, None].squeeze_(0)",
+        "torch.einsum('ii->i', x).zero_()",
+        "x.contiguous().mul_(2)",
+        "x.to(given).mul_(2)",
+        "x.float().zero_()",
+        "x.data.cuda().normal_()",
+    ],
+)
+def test_what_paddle_changes_nothing_of_is_left_by_hand(tmp_path, lines):
+    (tmp_path / "source.py").write_text(f"import torch\n\n\ndef run(x, given):\n    {lines}\n", encoding="utf-8")
+    ledger = convert_code(tmp_path / "source.py", tmp_path / "port.py")
+    assert [each.fate for each in ledger.places if each.name.endswith("_")] == [Fate.BY_HAND]
+
+
+@pytest.mark.parametrize(
+    ("loop", "fate"),
+    [
+        ("for i in range(2):\n        x[i].mul_(2)", Fate.REWRITTEN),
+        ("for i, row in enumerate(range(2)):\n        x[i].mul_(2)\n    for i in range(2):\n        pass", Fate.REWRITTEN),
+        ("for i in range(2):\n        i = at[i]\n        x[i].mul_(2)", Fate.BY_HAND),
+        ("for i in range(2):\n        x[(i := at[i])].mul_(2)", Fate.BY_HAND),
+        ("for i in range(2):\n        for i, j in at:\n            x[i].mul_(2)", Fate.BY_HAND),
+        ("for i in range(2):\n        for j, (i, k) in enumerate(at):\n            x[i].mul_(2)", Fate.BY_HAND),
+        ("for i in range(2):\n        def inner(i):\n            x = torch.ones(2)\n            x[i].mul_(2)", Fate.BY_HAND),
+        ("for i in range(2):\n        def inner():\n            nonlocal i\n            i = at\n        x[i].mul_(2)", Fate.BY_HAND),
+    ],
+)
+def test_a_counter_that_is_given_something_else_tells_no_part(tmp_path, loop, fate):
+    body = f"import torch\n\n\ndef run(at):\n    x = torch.zeros(4, 2) + 1\n    {loop}\n    return x\n"
+    (tmp_path / "source.py").write_text(body, encoding="utf-8")
+    ledger = convert_code(tmp_path / "source.py", tmp_path / "port.py")
+    assert [each.fate for each in ledger.places if each.name == "torch.Tensor.mul_"] == [fate]
+
+
+def test_parts_of_an_annotated_argument_are_assigned(tmp_path):
+    (tmp_path / "source.py").write_text(
+        "import torch\n\n\ndef run(x: torch.Tensor, *y: torch.Tensor):\n    x[0].mul_(2)\n", encoding="utf-8"
+    )
+    convert_code(tmp_path / "source.py", tmp_path / "port.py")
+    assert "x[0] = _mul_(x[0], 2)" in (tmp_path / "port.py").read_text(encoding="utf-8")
+    (tmp_path / "source.py").write_text("import torch\n\n\ndef run(*x: torch.Tensor):\n    x[0].mul_(2)\n", encoding="utf-8")
+    assert convert_code(tmp_path / "source.py", tmp_path / "port.py", force=True).left
+
+
 def test_a_cast_that_may_be_the_tensor_itself_holds_under_a_condition(tmp_path):
     (tmp_path / "source.py").write_text("import torch\n\n\ndef run(x):\n    return x.float().div_(255)\n", encoding="utf-8")
     ledger = convert_code(tmp_path / "source.py", tmp_path / "port.py")

@@ -86,6 +86,44 @@ def test_a_method_that_stays_what_it_is_is_not_wrapped(tmp_path):
     assert "return x.squeeze(), x.split(','), x.max(axis=0), paddle.ones(2)" in text
 
 
+ELSEWHERE = """import math
+import os.path
+import statistics as numbers
+
+import anchors
+import torch
+from anchors import ANCHORS
+from os import path
+
+
+def of_other_files():
+    return ANCHORS.median(), anchors.ANCHORS.max(1)[0], ANCHORS.sort(1)[0], ANCHORS.div(3, rounding_mode="floor"), ANCHORS.long()
+
+
+def of_modules():
+    return math.prod([2, 3]), numbers.median([1.0, 2.0, 4.0]), os.path.split("a/b"), path.split("c/d"), anchors.split("e")
+
+
+print([each.tolist() for each in of_other_files()], of_modules())
+"""
+
+
+def test_what_another_file_gives_may_be_a_tensor_and_a_module_is_none(tmp_path):
+    pytest.importorskip("paddle")
+    pytest.importorskip("torch")
+    text, ledger = converted(tmp_path, ELSEWHERE)
+    assert not ledger.left
+    assert 'math.prod([2, 3]), numbers.median([1.0, 2.0, 4.0]), os.path.split("a/b"), path.split("c/d"), anchors.split("e")' in text
+    assert "torch.Tensor.long" in {each.name for each in ledger.places if each.fate is Fate.UNTOUCHED}
+    given = []
+    for framework, name in (("torch", "source.py"), ("paddle", "port.py")):
+        made = f"import {framework}\n\nANCHORS = {framework}.arange(8.0).reshape([4, 2])\n\n\ndef split(x):\n    return x\n"
+        (tmp_path / "anchors.py").write_text(made, encoding="utf-8")
+        run = [sys.executable, "-B", name]
+        given.append(subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.strip())
+    assert given[0] == given[1]
+
+
 def test_a_function_of_the_same_name_in_the_file_is_not_hidden(tmp_path):
     source = "import torch\n\n\ndef _of_tensor(x):\n    return torch.ones(2)\n\n\ndef f(x):\n    return x.norm(1, (0, 1))\n"
     _, ledger = converted(tmp_path, source)

@@ -58,6 +58,8 @@ class Calls:
         self.ambiguous = 0
         self.imported: set[str] = set()
         self.elsewhere: set[str] = set()
+        self.modules: set[str] = set()
+        self.tensorless: set[str] = set()
         self.frameworks: set[str] = set()
         self.owner: Class | None = None
         self.method_of: Class | None = None

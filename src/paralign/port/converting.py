@@ -517,8 +517,12 @@ class Converter(Mixer):
         inplace = node.func.attr.endswith("_") and not node.func.attr.endswith("__")
         method = use.name.rpartition(".")[2]
         whole = method in OF_NO_ELEMENT or node.func.value is self._put_back or self._is_whole(node.func.value)
-        if inplace and not whole and not self._same_or_new(node.func.value):
+        if not inplace or whole:
+            return
+        if not self._same_or_new(node.func.value):
             raise ByHand("in place on a part of a tensor: Paddle's parts are copies")
+        if isinstance(self._parent(), ast.Expr):  # made for nothing but what it changes
+            raise ByHand("in place on a cast or moved tensor: it may be the tensor itself in PyTorch, and is a copy in Paddle")
 
 
 def _operands(node: ast.Call, made: Plan) -> list[ast.expr]:

@@ -26,12 +26,15 @@ class Observed(Outcome):
     """An outcome, and what expressions stand for.
 
     ``named`` are those that spell the name of a callable or module out, ``elsewhere`` the names of other packages.
+    Of these, ``modules`` are modules by their dotted names, and ``tensorless`` holds no tensors, nor do its attributes.
     """
 
     values: dict[Place, Value] = field(default_factory=dict)
     named: dict[Place, str] = field(default_factory=dict)
     imported: set[str] = field(default_factory=set)
     elsewhere: set[str] = field(default_factory=set)
+    modules: set[str] = field(default_factory=set)
+    tensorless: set[str] = field(default_factory=set)
 
 
 class Observer(Reader):
@@ -39,7 +42,14 @@ class Observer(Reader):
 
     def __init__(self, exports: Exports) -> None:
         super().__init__(exports)
-        self.outcome: Observed = Observed(uses=self.uses, names=self.scopes[0], imported=self.imported, elsewhere=self.elsewhere)
+        self.outcome: Observed = Observed(
+            uses=self.uses,
+            names=self.scopes[0],
+            imported=self.imported,
+            elsewhere=self.elsewhere,
+            modules=self.modules,
+            tensorless=self.tensorless,
+        )
 
     def value(self, node: ast.expr, *, quiet: bool = False) -> Value:
         """As the reader's; the value is kept."""

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paralign.catalogue.naming import canonical
+from paralign.port.bindings import bindings, counters, innermost
 from paralign.port.call_edits import ROOTS, Writer
 from paralign.port.conversions import conversions
 from paralign.port.ledger import Fate, Place
@@ -41,7 +42,7 @@ _FRESH = frozenset({
 #: functions and methods whose result is new, whatever they are given
 _NEW = frozenset({
     "abs", "add", "addcmul", "addmm", "amax", "amin", "baddbmm", "bmm", "cat", "ceil", "clamp", "clip", "concat", "cos", "cumprod",
-    "cumsum", "div", "einsum", "exp", "floor", "full_like", "gather", "index_select", "log", "masked_fill", "matmul", "maximum", "mean",
+    "cumsum", "div", "exp", "floor", "full_like", "gather", "index_select", "log", "masked_fill", "matmul", "maximum", "mean",
     "minimum", "mm", "mul", "neg", "outer", "pow", "rand_like", "randn_like", "reciprocal", "round", "rsqrt", "rsub", "scatter", "sigmoid",
     "sin", "softmax", "sqrt", "square", "stack", "sub", "sum", "tanh", "tril", "triu", "true_divide", "where",
 })  # fmt: skip
@@ -53,6 +54,23 @@ _SAME_OR_NEW = frozenset(
 
 #: what changes no element
 OF_NO_ELEMENT = frozenset({"requires_grad_"})
+
+#: what changes how a tensor lies, and not its elements: done to a part, it leaves the whole as it is
+_OF_FORM = frozenset({
+    "as_strided_", "detach_", "resize_", "resize_as_", "set_", "squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_",
+})  # fmt: skip
+
+#: functions and methods that give one tensor, which may be a view
+_ONE = frozenset({
+    "arange", "as_tensor", "contiguous", "expand", "eye", "flatten", "from_numpy", "linspace", "permute", "rand", "randint", "randn",
+    "repeat", "reshape", "squeeze", "transpose", "unsqueeze", "view",
+})  # fmt: skip
+
+#: functions and methods that give several tensors
+_SEVERAL = frozenset({
+    "broadcast_tensors", "chunk", "dsplit", "hsplit", "list", "meshgrid", "split", "tensor_split", "tuple", "unbind", "unsafe_chunk",
+    "unsafe_split", "vsplit",
+})  # fmt: skip
 
 #: what is said of a tensor that is cast or moved, and then changed in place
 CAST_AND_CHANGED = "where the cast or the move changes nothing, the tensor before it is changed too, in PyTorch alone"
@@ -409,6 +427,8 @@ class Placer(Writer):
         part = _part_of(func.value)
         if part is None or not self._is_whole(part.value) or any(isinstance(each, ast.Starred) for each in call.args):
             return None
+        if self._holds_several(part.value):
+            return None
         if func.attr == "zero_" and not call.args:
             return "0"
         if func.attr in ("fill_", "copy_") and len(call.args) == 1:
@@ -419,17 +439,51 @@ class Placer(Writer):
         """The part that ``x[:, 0].mul_(2)`` changes; None of another statement.
 
         It is told by numbers and slices alone. A part by a tensor or a list is a copy in PyTorch too.
+        A number alone may also tell one of several tensors, such as those of ``chunk``.
         """
         func = call.func
-        if not isinstance(func, ast.Attribute) or not func.attr.endswith("_") or func.attr.endswith("__") or func.attr in OF_NO_ELEMENT:
+        if not isinstance(func, ast.Attribute) or not func.attr.endswith("_") or func.attr.endswith("__"):
             return None
         part = func.value
-        if not isinstance(part, ast.Subscript) or not is_dotted(part.value) or not self.uses.get(place(call)):
+        if func.attr in OF_NO_ELEMENT | _OF_FORM or not isinstance(part, ast.Subscript):
+            return None
+        if not is_dotted(part.value) or not self.uses.get(place(call)):
+            return None
+        if not any(map(_is_of_axes, _places(part.slice))) and not self._is_one(part.value):
             return None
         parts = [each.attr for each in ast.walk(part.value) if isinstance(each, ast.Attribute)]
         if not _VIEWS.isdisjoint(parts) or "weight" in parts or not all(map(self._is_plain_index, _places(part.slice))):
             return None
         return part
+
+    def _is_one(self, node: ast.expr) -> bool:
+        """Whether a name stands for one tensor: whatever binds it in its function gives one."""
+        if not isinstance(node, ast.Name):
+            return False
+        scope = innermost(self._parents)[0]
+        bound = bindings(node.id, scope)
+        return bool(bound) and all(self._gives_one(each, scope) for each in bound)
+
+    def _gives_one(self, node: ast.AST, scope: ast.AST) -> bool:
+        """Whether what binds a name gives one tensor, as an argument by its annotation."""
+        if isinstance(node, ast.arg):
+            several = isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef) and node in (scope.args.vararg, scope.args.kwarg)
+            return not several and node.annotation is not None and self.named.get(place(node.annotation)) == "torch.Tensor"
+        if isinstance(node, ast.BinOp):
+            return self._gives_one(node.left, scope) or self._gives_one(node.right, scope)
+        names = self._names_of(node)
+        if not names or not isinstance(node, ast.Call):
+            return False
+        if len(node.args) == 1 and any(name == "torch.where" for name in names):  # places, one tensor an axis
+            return False
+        return all(name in _FRESH or _is_new(name) or _is_among(name, _ONE) for name in names)
+
+    def _holds_several(self, node: ast.expr) -> bool:
+        """Whether a name stands for several tensors, by what binds it in its function."""
+        bound = bindings(node.id, innermost(self._parents)[0]) if isinstance(node, ast.Name) else []
+        displays = (ast.Tuple, ast.List, ast.Dict, ast.ListComp, ast.DictComp)
+        called = {getattr(each.func, "attr", getattr(each.func, "id", "")) for each in bound if isinstance(each, ast.Call)}
+        return any(isinstance(each, displays) for each in bound) or not _SEVERAL.isdisjoint(called)
 
     def _is_plain_index(self, node: ast.expr) -> bool:
         """Whether one place of an index is a number or a slice by its form."""
@@ -438,9 +492,14 @@ class Placer(Writer):
         return self._is_counted(node) or (isinstance(node, ast.Constant) and (node.value is None or node.value is Ellipsis))
 
     def _is_counted(self, node: ast.expr) -> bool:
-        """Whether an expression is whole numbers, and names that count a loop."""
+        """Whether an expression is whole numbers, and names that count a loop.
+
+        Nothing else in its function gives such a name a value.
+        """
         if isinstance(node, ast.Name):
-            return any(node.id in _counters(each) for each in self._parents)
+            around = innermost(self._parents)
+            bound = [each for each in bindings(node.id, around[0]) if not isinstance(each, ast.arg)]
+            return any(node.id in counters(each) for each in around) and all(isinstance(each, ast.For) for each in bound)
         if isinstance(node, ast.UnaryOp | ast.BinOp):
             return all(self._is_counted(each) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr))
         return isinstance(node, ast.Constant) and type(node.value) is int
@@ -451,20 +510,20 @@ def _places(index: ast.expr) -> list[ast.expr]:
     return index.elts if isinstance(index, ast.Tuple) else [index]
 
 
-def _counters(node: ast.AST) -> set[str]:
-    """The names that a loop counts with: ``for i in range(n)``."""
-    if not isinstance(node, ast.For) or not isinstance(node.iter, ast.Call):
-        return set()
-    called, target = getattr(node.iter.func, "id", ""), node.target
-    if called == "enumerate" and isinstance(target, ast.Tuple):
-        target = target.elts[0]
-    return {target.id} if called in ("range", "enumerate") and isinstance(target, ast.Name) else set()
+def _is_of_axes(node: ast.expr) -> bool:
+    """Whether one place of an index is one that tensors have, and lists of tensors have not."""
+    return isinstance(node, ast.Slice) or (isinstance(node, ast.Constant) and (node.value is None or node.value is Ellipsis))
 
 
 def _is_new(name: str) -> bool:
     """Whether a function of PyTorch gives a tensor that nobody else holds."""
+    return _is_among(name, _NEW)
+
+
+def _is_among(name: str, known: frozenset[str]) -> bool:
+    """Whether a function or method of PyTorch's tensors is one of those."""
     head, _, last = name.rpartition(".")
-    return head in ("torch", "torch.Tensor", "torch.nn.functional") and last in _NEW
+    return head in ("torch", "torch.Tensor", "torch.nn.functional") and last in known
 
 
 def is_dotted(node: ast.expr) -> bool:

@@ -53,13 +53,14 @@ class Unknowns(Referrer):
         return False
 
     def _is_of_a_package(self, node: ast.expr) -> bool:
-        """Whether an object is a module or a name of another package: ``math.log``.
+        """Whether an object is a module of another package, or of Python's own: ``math.log``.
 
-        A parameter of that name is none.
+        What else another package gives may be a tensor. A parameter of that name is none of the package's.
         """
+        whole = ast.unparse(node)
         while isinstance(node, ast.Attribute):
             node = node.value
-        if not isinstance(node, ast.Name) or node.id not in self.seen.elsewhere:
+        if not isinstance(node, ast.Name) or (whole not in self.seen.modules and node.id not in self.seen.tensorless):
             return False
         functions = [each for each in self._parents if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
         inner = [part for each in functions for part in ast.walk(each)]

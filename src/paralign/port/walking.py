@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -131,7 +132,8 @@ class Reader(Calls):
             names = self.exports(alias.name, 0)
             if names is None:
                 self.outcome.foreign.add(root)
-                self.elsewhere.add(alias.asname or root)
+                self._is_from(root, {alias.asname or root})
+                self.modules |= {alias.asname or root, alias.asname or alias.name}
             elif alias.asname or "." not in alias.name:
                 self.name(alias.asname or alias.name, Space(names))
 
@@ -145,7 +147,7 @@ class Reader(Calls):
         names = self.exports(module, node.level)
         if names is None and not node.level:
             self.outcome.foreign.add(root)
-            self.elsewhere.update(alias.asname or alias.name for alias in node.names)
+            self._is_from(root, {alias.asname or alias.name for alias in node.names})
         for alias in node.names:
             if alias.name == "*":
                 self.scopes[-1].update(names or {})
@@ -155,6 +157,14 @@ class Reader(Calls):
                 inner = self.exports(f"{module}.{alias.name}".strip("."), node.level)
                 value = None if inner is None else Space(inner)
             self.name(alias.asname or alias.name, value)
+
+    def _is_from(self, package: str, names: set[str]) -> None:
+        """Keep the names that another package gives, and no earlier one's."""
+        self.elsewhere |= names
+        self.modules -= names
+        self.tensorless -= names
+        if package in sys.stdlib_module_names:
+            self.tensorless |= names
 
     def _from_framework(self, module: str, node: ast.ImportFrom) -> None:
         for alias in node.names:
