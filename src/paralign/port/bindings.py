@@ -47,7 +47,7 @@ def bindings(name: str, scope: ast.AST) -> list[ast.AST]:
 
 
 def _within(name: str, node: ast.AST) -> Iterator[ast.AST]:
-    """What binds a name in a statement or expression; functions inside it have names of their own."""
+    """What binds a name in a statement; functions in it have names of their own."""
     if isinstance(node, ast.Lambda | ast.comprehension):
         return
     if name in _bound_by(node):

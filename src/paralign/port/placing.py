@@ -511,7 +511,7 @@ def _places(index: ast.expr) -> list[ast.expr]:
 
 
 def _is_of_axes(node: ast.expr) -> bool:
-    """Whether one place of an index is one that tensors have, and lists of tensors have not."""
+    """Whether a place of an index is one of tensors, not of lists: a slice or an axis."""
     return isinstance(node, ast.Slice) or (isinstance(node, ast.Constant) and (node.value is None or node.value is Ellipsis))
 
 
