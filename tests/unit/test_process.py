@@ -231,6 +231,26 @@ def test_an_interpreter_that_is_no_python_is_a_failure_with_its_words(start, tmp
         start(python=str(program)).request(job(tmp_path / "a"))
 
 
+@pytest.mark.parametrize("needed", ['[ "$HELLO" = 1 ]', "[ -f side.py ]"], ids=["variable", "folder"])
+def test_an_interpreter_that_needs_the_sides_surroundings_is_asked_in_them(start, tmp_path, needed):
+    program = tmp_path / "python"
+    program.write_text(f'#!/bin/sh\n{needed} || exit 5\nexec {sys.executable} "$@"\n')
+    program.chmod(0o755)
+    with pytest.raises(WorkerFailed, match="with code 7") as caught:
+        start("import os; os._exit(7)", python=str(program), HELLO="1").request(job(tmp_path / "a"))
+    assert "is no Python" not in str(caught.value)
+
+
+def test_an_interpreter_that_is_slow_to_answer_is_not_said_to_be_none(start, tmp_path, monkeypatch):
+    monkeypatch.setattr("paralign.run.process.ASKED", 0.2)
+    program = tmp_path / "python"
+    program.write_text('#!/bin/sh\n[ "$1" = -c ] && exec sleep 5\nexit 5\n')
+    program.chmod(0o755)
+    with pytest.raises(WorkerFailed, match="with code 5") as caught:
+        start(python=str(program)).request(job(tmp_path / "a"))
+    assert "is no Python" not in str(caught.value)
+
+
 # -- the environment -----------------------------------------------------------------------------------------------------------
 
 

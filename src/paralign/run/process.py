@@ -57,14 +57,23 @@ QUOTED = 80
 JOB, DESCRIPTION = "-job.json", "-side.json"
 
 
-def _is_python(path: str) -> bool:
-    """Whether a program runs a line of Python; asked where it ended before its first answer."""
+def _is_python(settings: SideSettings, cwd: Path) -> bool | None:
+    """Whether a side's program runs a line of Python; None where it does not say.
+
+    Asked where it ended before its first answer, and run as the worker is: a wrapper may need the side's variables or folder.
+    """
     try:
         done = subprocess.run(  # noqa: S603 - the interpreter that the project names
-            [path, "-c", "print('paral' + 'ign')"], stdin=subprocess.DEVNULL, capture_output=True, timeout=ASKED, check=False
+            [settings.python, "-c", "print('paral' + 'ign')"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=ASKED,
+            check=False,
+            cwd=cwd,
+            env=environment(settings),
         )
     except (OSError, subprocess.TimeoutExpired):
-        return False
+        return None
     return b"paralign" in done.stdout
 
 
@@ -126,7 +135,7 @@ class Process:
         )
         self._received = bytearray()
         self._ending = self._answered = False
-        self._python = settings.python
+        self._started_with = settings, cwd
         self._using = threading.Lock()  # held while the pipes are in use
         self._process = self._start(settings, self._description, cwd)
         self._guard = Guard(self._process.pid)
@@ -267,8 +276,8 @@ class Process:
         else:
             kind, cause = "exited", f"with code {code} during {job.task}"
         told = f"{cause}; last lines of its log:\n{self.tail()}"
-        if not self._answered and not _is_python(self._python):
-            told += f"\n  fix: correct `python` in [{self.side}]: {self._python} is no Python interpreter"
+        if not self._answered and _is_python(*self._started_with) is False:
+            told += f"\n  fix: correct `python` in [{self.side}]: {self._started_with[0].python} is no Python interpreter"
         return WorkerFailed(kind, told, log=str(self.log), side=self.side)
 
     def tail(self) -> str:
