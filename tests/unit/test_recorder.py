@@ -249,6 +249,16 @@ def test_after_a_crash_the_model_is_prepared_again(bench):
     assert Capture.open(bench.folder / "captures" / "loaded").complete
 
 
+def test_the_model_is_prepared_again_where_captures_go_elsewhere_meanwhile(bench):
+    recorder = bench.recorder()
+    recorder.record("loaded", Load(), prelude=True)
+    recorder.folder = recorder.folder / "moved-run"
+    recorder.restart()
+    assert recorder.record("metric", Metric()).complete
+    assert bench.taken() == ["start", "loaded", "start", "loaded-again", "metric"]
+    assert not (bench.folder / "captures" / "loaded-again").exists()
+
+
 def test_a_reused_preparation_is_done_before_the_first_job(bench):
     bench.recorder().record("loaded", Load(), prelude=True)
     bench.taken()

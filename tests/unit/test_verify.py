@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from paralign import cli
+from paralign.capture import Capture, CaptureWriter
+from paralign.context import Context
 from paralign.errors import UsageError, WorkerFailed
-from paralign.model import ALIGNED, DIVERGED, StageResult
+from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Manifest, StageResult
+from paralign.run.project import Settings
 from paralign.run.recorder import Recorder
 from paralign.verification import Judgement, constant_buffers, longer_inputs, tables, verify
 from paralign.verification.certificate import genuine
@@ -299,9 +302,10 @@ def test_tables_that_the_port_follows_are_neither():
         ([True], set(), {"a", "b"}),
         ([False, True, False], {"b"}, {"a"}),
         ([False, True, True], {"a", "b"}, set()),
-        ([None], set(), set()),
+        ([None, None, True], set(), {"b"}),
+        ([False, None, True], {"a"}, {"b"}),
     ],
-    ids=["followed", "one is its own", "only together", "the reference fails"],
+    ids=["followed", "one is its own", "only together", "the reference fails", "what is left of those that are not followed"],
 )
 def test_tables_are_asked_of_together_then_each(monkeypatch, answers, own, followed):
     given = iter(answers)
@@ -309,3 +313,38 @@ def test_tables_are_asked_of_together_then_each(monkeypatch, answers, own, follo
     found = tables.ask(None, {"a": None, "b": None}, lambda number: number)
     assert (found.own, found.followed) == (own, followed)
     assert next(given, "none left") == "none left"
+    assert found.unasked == {"a", "b"} - own - followed
+
+
+@pytest.mark.parametrize("ignored", [{"t18"}, {"t2", "t18"}, {"t0", "t16", "t19"}, set()], ids=", ".join)
+def test_of_many_tables_those_that_are_not_followed_are_named_and_no_others(monkeypatch, ignored):
+    names = [f"t{number}" for number in range(20)]
+    monkeypatch.setattr(tables, "_is_followed", lambda _, values, __: not ignored & set(values))
+    found = tables.ask(None, dict.fromkeys(names), lambda number: number)
+    assert (found.own, found.followed, found.unasked) == (ignored, set(names) - ignored, set())
+
+
+def test_so_many_tables_that_not_each_is_tried_are_not_said_to_be_the_ports_own(monkeypatch):
+    names = [f"t{number}" for number in range(200)]
+    monkeypatch.setattr(tables, "_is_followed", lambda _, values, __: "t0" in values and len(values) == 1)
+    found = tables.ask(None, dict.fromkeys(names), lambda number: number)
+    assert found.followed == {"t0"}
+    assert found.own
+    assert found.unasked
+    assert found.own | found.unasked == set(names) - {"t0"}
+
+
+@pytest.mark.parametrize(("verdict", "followed"), [(ALIGNED, True), (DIVERGED, False), (UNDERPOWERED, None), (NOT_TESTED, None)])
+def test_a_test_that_is_too_weak_does_not_show_that_a_table_is_not_followed(monkeypatch, tmp_path, verdict, followed):
+    CaptureWriter(tmp_path, Manifest(side="reference", stage="inputs")).close()
+    monkeypatch.setattr(tables.moved_weights, "load", lambda *_: None)
+    monkeypatch.setattr(tables.stage, "judged", lambda _: StageResult("forward", verdict))
+    assert tables._is_followed(Context(None, None, Settings()), {}, Capture.open(tmp_path)) is followed
+
+
+def test_a_table_that_was_not_followed_once_is_the_ports_own():
+    found = tables.together([tables.Tables({"a", "b"}), tables.Tables(own={"b"}, unasked={"a", "c"})])
+    assert found == tables.Tables({"a"}, {"b"}, {"c"})
+    (told,) = tables.undecided(found)
+    assert told.endswith(": c")
+    assert tables.undecided(tables.Tables({"a"}, {"b"})) == []

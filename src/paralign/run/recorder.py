@@ -201,7 +201,7 @@ class Recorder:
         return worker
 
     def _repeat(self, job: Job) -> None:
-        path = self.folder / job.capture.rsplit("/", 1)[-1]
+        path = Path(job.capture)  # where the worker writes, although the folder may be another since
         clear(path)
         self._serving().request(job)
         discard(path)

@@ -8,7 +8,9 @@ reference's outputs depend on; of the others the certificate says that they were
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import numpy as np
 
@@ -33,6 +35,19 @@ PASSES = 16
 NAMED = 5
 
 
+@dataclass
+class Effects:
+    """What other values of buffers do to the reference's outputs.
+
+    Args:
+        acting: other values that change them.
+        unknown: names of buffers with whose other values the reference fails, or gives what cannot be compared.
+    """
+
+    acting: dict[str, Typed] = field(default_factory=dict)
+    unknown: set[str] = field(default_factory=set)
+
+
 def movable(context: Context, parameters: dict[str, Typed]) -> dict[str, Typed]:
     """Other values for the reference's buffers that a right port has to use.
 
@@ -55,43 +70,47 @@ def movable(context: Context, parameters: dict[str, Typed]) -> dict[str, Typed]:
         return sure
     groups = [[name] for name in others[: PASSES - 1]] + [others[PASSES - 1 :]]
     known = {**parameters, **sure}
-    return {**sure, **acting(context, known, [{name: uniform[name] for name in group} for group in groups if group])}
+    return {**sure, **acting(context, known, [{name: uniform[name] for name in group} for group in groups if group]).acting}
 
 
-def acting(context: Context, known: dict[str, Typed], groups: list[dict[str, Typed]]) -> dict[str, Typed]:
+def acting(context: Context, known: dict[str, Typed], groups: list[dict[str, Typed]]) -> Effects:
     """The groups of buffers whose other values change the reference's outputs.
 
     These have to stay finite.
     """
     try:
-        before = _outputs(context, known, 0)
+        before = _outputs(context, known)
     except WorkerFailed:
-        return {}
-    found: dict[str, Typed] = {}
-    for number, group in enumerate(groups, 1):
+        return Effects(unknown={name for group in groups for name in group})
+    found = Effects()
+    for group in groups:
         try:
-            after = _outputs(context, {**known, **group}, number)
+            after = _outputs(context, {**known, **group})
         except WorkerFailed:
-            continue
-        if _differ(before, after):
-            found.update(group)
+            after = []
+        differ = _differ(before, after)
+        if differ is None:
+            found.unknown.update(group)
+        elif differ:
+            found.acting.update(group)
     return found
 
 
-def _outputs(context: Context, values: dict[str, Typed], number: int) -> list[np.ndarray[Any, Any]]:
-    """The reference's outputs with some other values in its state."""
+def _outputs(context: Context, values: dict[str, Typed]) -> list[np.ndarray[Any, Any]]:
+    """The reference's outputs with some other values in its state, always run anew."""
     if context.inputs is None:
         return []
     moved_weights.load_reference(context, values)
-    capture = context.reference.record(f"buffers-{number}", Forward([NATIVE], "none"), {"inputs": context.inputs})
+    capture = context.reference.record(f"buffers-{uuid4().hex}", Forward([NATIVE], "none"), {"inputs": context.inputs})
     return [capture.array(record) for record in final(capture, name="output", run=NATIVE) if record.location is not None]
 
 
-def _differ(before: list[np.ndarray[Any, Any]], after: list[np.ndarray[Any, Any]]) -> bool:
+def _differ(before: list[np.ndarray[Any, Any]], after: list[np.ndarray[Any, Any]]) -> bool | None:
+    """Whether outputs differ; None where they are not finite or of another shape."""
     if len(before) != len(after) or any(one.shape != other.shape for one, other in zip(before, after, strict=True)):
-        return False
+        return None
     if not all(np.isfinite(each).all() for each in after if each.dtype.kind in "fc"):
-        return False
+        return None
     return any(not np.array_equal(one, other) for one, other in zip(before, after, strict=True))
 
 

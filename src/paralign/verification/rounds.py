@@ -11,6 +11,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -140,7 +141,10 @@ def verify(
     for number in range(rounds):
         progress(f"round {number + 1} of {rounds}")
         size = sizes[number % len(sizes)] if sizes else None
-        seen.append(_round(case, lambda captures, handed: beside.add(captures, handed, began, own), size, moved=bool(number % 2)))
+        moved = bool(number % 2)
+        asked = moved or (tables and number == rounds - 1)
+        done = partial(beside.add, began=began, own=own)
+        seen.append(_round(case, done, size, moved=moved, asked=asked))
         if seen[-1].tampering:
             break
     found = [t for one in seen for t in one.tampering] + tampering.changed(before, tampering.fingerprints(guarded))
@@ -224,17 +228,18 @@ def _is_module(path: Path) -> bool:
     return path.is_dir() and any(path.glob("*.py"))
 
 
-def _round(case: _Case, done: Callable[[list[Capture], set[str]], None], size: int | None, *, moved: bool) -> _Seen:
+def _round(case: _Case, done: Callable[[list[Capture], set[str]], None], size: int | None, *, moved: bool, asked: bool) -> _Seen:
     """One set of weights, and drawn inputs for each stage; fresh processes and folders.
 
     ``done`` takes the port's captures, and the folders of those that it was handed, while they are there.
     Where ``moved``, parameters that are constant as constructed (a normalisation's) are moved by noise: a port may leave them out.
+    Where ``asked``, the port is asked of tables in the end.
     """
     with ExitStack() as stack:
         own, other = (Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="paralign-"))) for _ in range(2))
         context, candidate = _context(case, own, other, stack)
         changes = _Changes()
-        results = list(_stages(case, (context, candidate.turn), own, size, changes, moved=moved))
+        results = list(_stages(case, (context, candidate.turn), own, size, changes, moved=moved, asked=asked))
         folders = [case.specification, case.project.reference.root, own]
         frameworks = FRAMEWORKS - case.forbidden
         seen = tampering.of_captures(candidate.captures, folders, candidate.handed, case.forbidden, frameworks)
@@ -276,7 +281,7 @@ def _context(case: _Case, own: Path, other: Path, stack: ExitStack) -> tuple[Con
 
 
 def _stages(
-    case: _Case, sides: tuple[Context, Turn], own: Path, size: int | None, changes: _Changes, *, moved: bool
+    case: _Case, sides: tuple[Context, Turn], own: Path, size: int | None, changes: _Changes, *, moved: bool, asked: bool
 ) -> Iterator[StageResult]:
     """The weights, then each stage on inputs of its own.
 
@@ -309,7 +314,8 @@ def _stages(
             if name == "forward" and case.sizes and results[name].verdict == ALIGNED:
                 changes.length = _judge_longer(case, context, own, results[name])
             yield results[name]
-        if moved and all(result.verdict == ALIGNED for result in results.values()):
+        if asked and all(result.verdict == ALIGNED for result in results.values()):
+            _move_parameters(context)
             _ask_of_tables(case, (context, turn), own, size, changes)
             if case.tables:
                 tables.reject(results["forward"], changes.tables)
@@ -324,14 +330,21 @@ def _ask_of_tables(case: _Case, sides: tuple[Context, Turn], own: Path, size: in
     """
     context, turn = sides
     turn.free = True  # as below: these inputs are not judged
-    values = tables.reacting(context, changes.moved)
+    effects = tables.reacting(context, changes.moved)
     turn.free = False
 
     def draw(number: int) -> Capture:
         place = own / f"inputs-tables-{number}"
         return tensors.save(place, "inputs", _drawn(case, "inputs", _sized(case.project.inputs, size), Kind.SPECIFIED))
 
-    changes.tables = tables.ask(context, values, draw)
+    changes.tables = tables.together([tables.ask(context, effects.acting, draw), tables.Tables(unasked=effects.unknown)])
+
+
+def _move_parameters(context: Context) -> None:
+    """Move parameters that are still constant, as zeros hide the tables before them."""
+    parameters = moved_weights.movable(context, single=True)
+    if parameters:
+        context.weights = moved_weights.load(context, parameters)
 
 
 def _move(context: Context, turn: Turn, changes: _Changes) -> None:
@@ -437,8 +450,8 @@ def _certificate(
     port = _below(case.port, files)
     stages = [stage for stage in case.project.stages if stage != "weights"]
     return Certificate(
-        _judgement(case, results, found, beside),
-        list(map(str, found)) or [*beside.reasons(), *_all_reasons(seen)],
+        _judgement(case, results, found, inconclusive=bool(beside.made or _undecided(case, seen))),
+        list(map(str, found)) or [*beside.reasons(), *_all_reasons(seen), *_undecided(case, seen)],
         tampering.digest(_below(case.specification, before), case.specification),
         tampering.digest(port, case.port),
         tampering.digest(_below(case.package, before), case.package),
@@ -478,11 +491,20 @@ def _told_lengths(seen: list[_Seen]) -> str:
     return f"; forward on longer first axes: {', '.join(lengths)}" if lengths else ""
 
 
+def _tables(seen: list[_Seen]) -> tables.Tables:
+    return tables.together([one.changes.tables for one in seen])
+
+
+def _undecided(case: _Case, seen: list[_Seen]) -> list[str]:
+    """Why a port is not accepted that has to follow tables and was not seen to."""
+    return tables.undecided(_tables(seen)) if case.tables else []
+
+
 def _moved(seen: list[_Seen]) -> set[str]:
     return {name for one in seen for name in one.changes.moved}
 
 
-def _judgement(case: _Case, results: list[StageResult], found: list[Tampering], beside: Outside) -> Judgement:
+def _judgement(case: _Case, results: list[StageResult], found: list[Tampering], *, inconclusive: bool) -> Judgement:
     verdicts = [result.verdict for result in results]
     if found:
         return Judgement.TAMPERED
@@ -492,7 +514,7 @@ def _judgement(case: _Case, results: list[StageResult], found: list[Tampering], 
         return Judgement.REJECTED
     asked = {result.name for result in results if result.verdict == ALIGNED}
     whole = all(verdict == ALIGNED for verdict in verdicts) and asked == {"weights", *case.project.stages}
-    if whole and not beside.made:
+    if whole and not inconclusive:
         return Judgement.ACCEPTED
     return Judgement.INCONCLUSIVE
 
@@ -516,7 +538,7 @@ def _weaknesses(case: _Case, seen: list[_Seen], sizes: tuple[int, ...]) -> list[
     if len(set(sizes)) < 2:  # noqa: PLR2004 - two are the fewest that differ
         found.append("inputs of one size only")
     found += [warning for result in results for warning in result.warnings]
-    asked = tables.Tables(*(set().union(*(getattr(one.changes.tables, kind) for one in seen)) for kind in ("followed", "own")))
+    asked = _tables(seen)
     found += tables.weakness(asked)
     known = _moved(seen) | asked.followed | asked.own
     found += constant_buffers.weaknesses([one.changes.buffers for one in seen], known)
