@@ -189,9 +189,26 @@ def test_the_page_tells_the_command_with_its_stages(capsys, port, words, command
         ("step 1 values differ, 1 of 1 tensors", "step 1 values differ, 1 of 1 tensors"),
         ("0.1 values, fc.1 weights, -1 values, 11 places, 1,001 rows", "0.1 values, fc.1 weights, -1 values, 11 places, 1,001 rows"),
         ("1 lens, 1 places-of-mine, 1 values.txt", "1 lens, 1 places-of-mine, 1 values.txt"),
+        ("class 1 samples differ, head 1 outputs differ", "class 1 samples differ, head 1 outputs differ"),
+        ("0 and 1 values are common, 5 files and 1 values are", "0 and 1 values are common, 5 files and 1 value is"),
+        ("1 calls; 'got 1 values': 1 notes", "1 call; 'got 1 values': 1 note"),
+        ("the port's 1 values and the model's 1 calls", "the port's 1 value and the model's 1 call"),
+        (
+            "at 1 places it failed with RuntimeError: expected 1 inputs, got 2",
+            "at 1 place it failed with RuntimeError: expected 1 inputs, got 2",
+        ),
     ],
 )
 def test_one_of_something_is_called_by_its_singular(text, told):
     assert of_one(text) == say(text) == told
     with speaking("zh"):
         assert say(text) == text
+
+
+def test_what_is_put_into_a_message_is_as_it_was_written():
+    told = say(
+        "the {side} failed: {message:>24}; {count} {what} differ", side="port", message="expected 1 inputs, got 2", count=1, what="values"
+    )
+    assert told == "the port failed: expected 1 inputs, got 2; 1 value differs"
+    assert say("{message!r} at {count} places", message="got 1 inputs", count=1) == "'got 1 inputs' at 1 place"
+    assert say("{first} and {second}: {count} values", first="a \ue0f1", second="\ue0f1", count=2) == "a \ue0f1 and \ue0f1: 2 values"

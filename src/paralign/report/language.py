@@ -78,23 +78,51 @@ _NAMED = frozenset(
     [
         "axis",
         "batch",
+        "block",
+        "channel",
+        "class",
+        "column",
+        "device",
+        "dimension",
         "epoch",
+        "expert",
         "group",
+        "head",
+        "index",
+        "input",
         "layer",
+        "level",
         "line",
+        "model",
+        "module",
         "number",
         "of",
+        "output",
         "part",
         "point",
+        "process",
         "rank",
         "round",
+        "row",
         "sample",
         "seed",
         "set",
         "stage",
         "step",
+        "tensor",
+        "token",
         "version",
+        "worker",
     ]
+)
+
+#: words between two numbers that what follows belongs to: "0 and 1 values"
+_BETWEEN = frozenset(["and", "or", "to"])
+
+#: what others wrote: in quotation marks, or behind the name of an exception
+_FOREIGN = re.compile(
+    r"(?<!\w)'[^'\n]*'(?!\w)|\"[^\"\n]*\"|`[^`\n]*`|\b[A-Z]\w*(?:Error|Exception|Warning|Failed)\b: .*",
+    re.DOTALL,
 )
 
 
@@ -130,25 +158,63 @@ def say(english: str, /, about: str = "", **values: Any) -> str:
     '误差 0.1'
     """
     if current() != "zh":
-        return of_one(english.format(**values) if values else english)
+        return _filled(english, values) if values else of_one(english)
     text = CHINESE.get(f"{english} ({about})" if about else english)
     if text is None:
         text = english if about or values else _found(english)
     return text.format(**values) if values else text
 
 
+class _Held:
+    """A text that is put into a message as it is: it may be another's words."""
+
+    def __init__(self, text: str, kept: list[str]) -> None:
+        self.text, self.kept = text, kept
+
+    def __repr__(self) -> str:
+        return repr(self.text)
+
+    def __format__(self, how: str) -> str:
+        self.kept.append(format(self.text, how))
+        return _HOLE
+
+
+#: what stands for a held text meanwhile; of a range that no text uses
+_HOLE = "\ue0f1"
+
+
+def _filled(english: str, values: dict[str, Any]) -> str:
+    """A message with its values; only its own words are called by their singular."""
+    kept: list[str] = []
+    held = {name: _Held(value, kept) for name, value in values.items() if isinstance(value, str) and " " in value}
+    text = english.format(**{**values, **held})
+    if text.count(_HOLE) != len(kept):  # another value has the letter itself
+        return english.format(**values)
+    told = iter(kept)
+    return re.sub(_HOLE, lambda _: next(told), of_one(text))
+
+
 def of_one(text: str) -> str:
     """An English text in which one of something is called by its singular.
 
-    >>> of_one("the same at 1 more places, 21 places; 1 values differ")
-    'the same at 1 more place, 21 places; 1 value differs'
+    What is quoted stays as it is.
+
+    >>> of_one("the same at 1 more places, 21 places; 1 values differ: 'got 1 values'")
+    "the same at 1 more place, 21 places; 1 value differs: 'got 1 values'"
     """
-    return _ONE.sub(_singular, text) if "1 " in text else text
+    if "1 " not in text:
+        return text
+    told, at = "", 0
+    for foreign in _FOREIGN.finditer(text):
+        told += _ONE.sub(_singular, text[at : foreign.start()]) + foreign[0]
+        at = foreign.end()
+    return told + _ONE.sub(_singular, text[at:])
 
 
 def _singular(found: re.Match[str]) -> str:
     """What the pattern has found, in the singular; as it is behind what is numbered."""
-    if (found["before"] or "").strip().lower() in _NAMED:
+    before = (found["before"] or "").strip().lower()
+    if before in _NAMED or (before in _BETWEEN and found.string[: found.start()].rstrip()[-1:].isdigit()):
         return found[0]
     noun = _IRREGULAR.get(found["noun"], found["noun"][:-1])
     verb = f" {_VERBS[found['verb'].strip()]}" if found["verb"] else ""
