@@ -205,6 +205,95 @@ def test_what_changes_a_square_weight_lies_as_in_the_original(tmp_path):
     assert first == second
 
 
+HELD = """import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def filled(layer, by):
+    with torch.no_grad():
+        layer.weight.copy_((torch.arange(16.0).reshape(4, 4) * by).sin())
+    return layer
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.listed = nn.ModuleList([filled(nn.Linear(4, 4), 1.0 + at) for at in range(3)])
+        self.named = nn.ModuleDict({"first": filled(nn.Linear(4, 4), 4.0)})
+        self.body = nn.Sequential(filled(nn.Linear(4, 4), 5.0), nn.ReLU())
+
+    def forward(self, x, at, name):
+        for each in self.listed:
+            x = x @ each.weight
+            x = F.linear(x, each.weight)
+        kept = self.body[0].weight
+        return torch.matmul(x, self.listed[0].weight) + x @ self.listed[at - 1].weight.t() + x @ self.named[name].weight + x @ kept
+
+
+def annotated(layer: nn.Module, x):
+    return x @ layer.weight
+
+
+def given(rows):
+    made = nn.Parameter(torch.tensor(rows))
+    layer = nn.Linear(3, 2, bias=False)
+    layer.weight = made
+    return layer(torch.ones(1, 3))
+
+
+def show(x):
+    print([[round(float(each), 3) for each in row] for row in x])
+
+
+show(Net()(torch.eye(4), 2, "first"))
+show(annotated(filled(nn.Linear(4, 4), 6.0), torch.eye(4)))
+show(given([[1.0, 2.0, 3.0], [4.0, 5.0, 7.0]]))
+"""
+
+
+def test_weights_of_what_a_container_holds_lie_as_in_the_original(tmp_path):
+    pytest.importorskip("paddle")
+    pytest.importorskip("torch")
+    (tmp_path / "source.py").write_text(HELD, encoding="utf-8")
+    assert not convert_code(tmp_path / "source.py", tmp_path / "port.py", force=True).left
+    first, second = [
+        subprocess.run([sys.executable, tmp_path / name], capture_output=True, text=True, check=True).stdout.splitlines()
+        for name in ("source.py", "port.py")
+    ]
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    ("lines", "fates"),
+    [
+        ("w = nn.Embedding(4, 4).weight; head = nn.Linear(4, 4); head.weight = w", [Fate.BY_HAND]),
+        ("w = nn.Parameter(torch.ones(4, 4)); a, b = nn.Linear(4, 4), nn.Linear(4, 4); a.weight = w; b.weight = w", [Fate.BY_HAND] * 2),
+        ("given.weight = value", [Fate.CONDITION]),
+        ("given.config.weight = value", []),
+        ("norm = nn.LayerNorm(4); norm.weight = value", []),
+    ],
+)
+def test_a_weight_by_a_variable_may_be_another_layers(tmp_path, lines, fates):
+    body = f"import torch\nfrom torch import nn\n\n\ndef run(given, value):\n    {lines}\n"
+    (tmp_path / "source.py").write_text(body, encoding="utf-8")
+    ledger = convert_code(tmp_path / "source.py", tmp_path / "port.py", force=True)
+    assert [each.fate for each in ledger.places if each.name == "torch.nn.Linear.weight"] == fates
+
+
+def test_a_linear_takes_no_weight_of_unknown_layout():
+    paddle = pytest.importorskip("paddle")
+    space = {"paddle": paddle}
+    exec(conversions().helpers["_unshared"], space)
+    layer, weight = paddle.nn.Linear(3, 3), paddle.ones([3, 3])
+    with pytest.raises(NotImplementedError, match="by a variable"):
+        space["_unshared"](layer, weight)
+    assert space["_unshared"](paddle.nn.Embedding(3, 3), weight) is weight
+    assert space["_unshared"](layer, None) is None
+    layer._lies_as_in_pytorch = True
+    assert space["_unshared"](layer, weight) is weight
+
+
 def test_weights_that_cannot_be_shared_are_refused():
     paddle = pytest.importorskip("paddle")
     space = {"paddle": paddle}

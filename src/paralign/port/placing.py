@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 #: classes whose weight has its axes the other way round in Paddle, or is laid out in another way
 _OTHER_LAYOUT = ("torch.nn.Linear", "torch.nn.MultiheadAttention", "torch.nn.Bilinear", "torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN")
 
+#: classes whose objects, or what they hold, may be any layer
+_OF_ANY_LAYER = frozenset({"torch.nn.Module", "torch.nn.ModuleDict", "torch.nn.ModuleList", "torch.nn.Sequential"})
+
 #: characters of a source that the ledger keeps
 _SHOWN = 120
 
@@ -199,11 +202,19 @@ class Placer(Writer):
         found = self.seen.values.get(place(node))
         return isinstance(found, Instance) and found.of == "torch.Tensor"
 
+    def _owner(self, node: ast.Attribute) -> Value:
+        """The layer that a weight is of; None where it is not known.
+
+        A loop over a container, and an item of it, are taken for the container, which has no weight of its own.
+        """
+        owner = self.seen.values.get(place(node.value))
+        return None if isinstance(owner, Instance) and owner.of in _OF_ANY_LAYER else owner
+
     def _turned(self, node: ast.Attribute) -> bool:
         """Whether this weight may be laid out in another way, and that matters here."""
         if self._is_tensor(node) or self._is_layout_free() or self._is_started():
             return False
-        owner = self.seen.values.get(place(node.value))
+        owner = self._owner(node)
         if isinstance(owner, Instance):
             return owner.of.startswith(_OTHER_LAYOUT)
         if isinstance(owner, Object | Class):
@@ -260,7 +271,7 @@ class Placer(Writer):
 
         False where it is used otherwise. What the layer is, is asked when it runs.
         """
-        owner = self.seen.values.get(place(node.value))
+        owner = self._owner(node)
         known = isinstance(owner, Instance) and owner.of == "torch.nn.Linear"
         chain, at = self._parents, len(self._parents) - 1
         if isinstance(chain[at - 1], ast.Attribute) and getattr(chain[at - 1], "attr", "") in ("data", "grad"):
@@ -270,7 +281,7 @@ class Placer(Writer):
             at -= 1
         parent = chain[at - 1]
         target = parent.targets[0] if isinstance(parent, ast.Assign) and len(parent.targets) == 1 else None
-        plain = isinstance(target, ast.Name) and is_dotted(node.value) and (known or owner is None)
+        plain = isinstance(target, ast.Name) and is_told_twice(node.value) and (known or owner is None)
         if not plain or not isinstance(target, ast.Name) or not isinstance(value, ast.expr) or self.hidden("_turned("):
             return False
         if not self._is_only_read(target.id):
@@ -531,6 +542,19 @@ def is_dotted(node: ast.expr) -> bool:
     while isinstance(node, ast.Attribute):
         node = node.value
     return isinstance(node, ast.Name)
+
+
+def is_told_twice(node: ast.expr) -> bool:
+    """Whether an expression is a name, attributes of one, or items of these by names and numbers."""
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        if isinstance(node, ast.Subscript) and not all(isinstance(each, _OF_AN_ITEM) for each in ast.walk(node.slice)):
+            return False
+        node = node.value
+    return isinstance(node, ast.Name)
+
+
+#: what the place of an item in a list or dictionary is made of
+_OF_AN_ITEM = (ast.Name, ast.Constant, ast.UnaryOp, ast.BinOp, ast.operator, ast.unaryop, ast.expr_context)
 
 
 def is_alike(call: ast.AST) -> bool:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import ast
 from functools import cached_property
 
+from paralign.port.bindings import bindings, innermost
 from paralign.port.ledger import Fate
 from paralign.port.observing import place
-from paralign.port.placing import READ, Placer, is_dotted
+from paralign.port.placing import READ, Placer, is_dotted, is_setting, is_told_twice
 from paralign.port.values import Instance
 
 #: classes whose objects may be a Linear
@@ -62,9 +63,9 @@ class Turner(Placer):
         return True
 
     def _may_turn(self, node: ast.Attribute) -> bool:
-        owner = self.seen.values.get(place(node.value))
-        is_open = owner is None or (isinstance(owner, Instance) and owner.of in _OPEN)
-        return is_open and is_dotted(node.value) and not self.hidden("_turned(")
+        owner = self._owner(node)
+        is_open = owner is None or (isinstance(owner, Instance) and owner.of == "torch.nn.Linear")
+        return is_open and is_told_twice(node.value) and not self.hidden("_turned(")
 
     def _turn(self, node: ast.Attribute, value: ast.expr) -> None:
         self.needs("_turned(")
@@ -144,19 +145,55 @@ class Turner(Placer):
         if past and self._may_lie_as_in_paddle(node.value):
             self.by_hand(node.value, "torch.nn.Linear.weight", f"{_OF_A_STATE}, and which layout it has is not known")
             return True
-        if self._may_turn(weight) and (past or self._is_parameter(node.value)) and not self.hidden("_weight_for("):
-            helper = "_turned(" if past else "_weight_for("
-            self.needs(helper)
-            start, end = self.text.start(node.value), self.text.end(node.value)
-            self.text.edit(start, start, f"{helper}{self.text.source(weight.value)}, ", node.value)
-            self.text.edit(end, end, ")", node.value, closes=True)
-            self.note(weight, "torch.nn.Linear.weight", Fate.REWRITTEN, _SAID)
-            if past:  # the weight within the target is no value
-                self.visit(node.value)
-                return True
+        sole = isinstance(node.value, ast.Name) and self._is_sole_parameter(node.value)
+        if not past and isinstance(node.value, ast.Name) and not sole:
+            return self._set_by_name(node, weight, node.value)
+        return self._set_to(weight, node.value, past=past) if past or sole or self._is_parameter(node.value) else False
+
+    def _set_to(self, weight: ast.Attribute, value: ast.expr, *, past: bool) -> bool:
+        """Write ``layer.weight = nn.Parameter(x)``, or what is given past the gradient."""
+        if not self._may_turn(weight) or self.hidden("_weight_for("):
+            return False
+        helper = "_turned(" if past else "_weight_for("
+        self._put_for(weight, value, helper)
+        self.note(weight, "torch.nn.Linear.weight", Fate.REWRITTEN, _SAID)
+        if past:  # the weight within the target is no value
+            self.visit(value)
+        return past
+
+    def _put_for(self, weight: ast.Attribute, value: ast.expr, helper: str) -> None:
+        """Write a call of a helper around what a weight is given."""
+        self.needs(helper)
+        start, end = self.text.start(value), self.text.end(value)
+        self.text.edit(start, start, f"{helper}{self.text.source(weight.value)}, ", value)
+        self.text.edit(end, end, ")", value, closes=True)
+
+    def _is_sole_parameter(self, node: ast.Name) -> bool:
+        """Whether a variable is a new parameter that nothing else uses."""
+        scope = innermost(self._parents)[0]
+        bound = bindings(node.id, scope)
+        used = [each for each in ast.walk(scope) if isinstance(each, ast.Name) and each.id == node.id and isinstance(each.ctx, ast.Load)]
+        return len(bound) == len(used) == 1 and self._is_parameter(bound[0])
+
+    def _set_by_name(self, node: ast.Assign, weight: ast.Attribute, value: ast.Name) -> bool:
+        """Write ``layer.weight = w``, where w may be another layer's weight.
+
+        It is left by hand where the layer is a Linear, which is asked when it runs.
+        """
+        owner = self._owner(weight)
+        if isinstance(owner, Instance) and owner.of == "torch.nn.Linear":
+            self.by_hand(node, "torch.nn.Linear.weight", _BY_NAME)
+            return True
+        if owner is not None or is_setting(weight.value):
+            return False
+        if not is_told_twice(weight.value) or self.hidden("_unshared("):
+            self.by_hand(node, "torch.nn.Linear.weight", _BY_NAME)
+            return True
+        self._put_for(weight, value, "_unshared(")
+        self.note(weight, "torch.nn.Linear.weight", Fate.CONDITION, f"raises where the layer is a Linear: {_BY_NAME}")
         return False
 
-    def _is_parameter(self, node: ast.expr) -> bool:
+    def _is_parameter(self, node: ast.AST) -> bool:
         return isinstance(node, ast.Call) and not _PARAMETERS.isdisjoint(self._names_of(node))
 
     def _tied(self, node: ast.Assign, target: ast.Attribute, value: ast.Attribute) -> bool:
@@ -175,6 +212,8 @@ class Turner(Placer):
 
 
 _OF_A_STATE = "a tensor of a state by its name is written into a Linear's weight"
+
+_BY_NAME = "it is given a weight by a variable: whose it is, and how it lies, is not known"
 
 #: what gives tensors by their names
 _STATES = frozenset({"state_dict", "named_parameters", "load", "load_state_dict", "get_parameter"})
