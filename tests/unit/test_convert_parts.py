@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from argparse import Namespace
 
 import pytest
 
+from paralign.commands.port import _checked
 from paralign.port.converted import convert_code
+from paralign.port.drafting import draft
 from paralign.port.ledger import Fate
 from paralign.port.refused_types import Function, refusing
 
@@ -117,6 +120,9 @@ def test_a_part_that_may_be_a_copy_in_pytorch_is_left_by_hand(tmp_path, line):
         "parts = torch.split(x, 4); parts[0].mul_(0.5)",
         "parts = torch.split(x, 4); parts[0].zero_()",
         "parts = x.unbind(0); parts[1].add_(1)",
+        "a, b = x.chunk(2, 1); a[:, 0].mul_(2)",
+        "parts = x.chunk(2); a = parts[0]; a[:, 0].mul_(2)",
+        "a = torch.split(x, 2)[0].view(2, 2); a[:, 0].mul_(2)",
         "pair = (x + 1, x + 2); pair[0].mul_(2)",
         "x = torch.ones(4, 2) if given else given; x[0].mul_(2)",
         "x[0].mul_(2)",
@@ -154,6 +160,13 @@ def test_a_counter_that_is_given_something_else_tells_no_part(tmp_path, loop, fa
     (tmp_path / "source.py").write_text(body, encoding="utf-8")
     ledger = convert_code(tmp_path / "source.py", tmp_path / "port.py")
     assert [each.fate for each in ledger.places if each.name == "torch.Tensor.mul_"] == [fate]
+
+
+def test_parts_of_a_new_tensor_are_assigned_whatever_it_is_made_of(tmp_path):
+    lines = "y = torch.cat(x.chunk(2)); y[0].mul_(2); z = torch.zeros(tuple(x.shape)); z[:, 0].add_(1)"
+    (tmp_path / "source.py").write_text(f"import torch\n\n\ndef run(x):\n    {lines}\n", encoding="utf-8")
+    ledger = convert_code(tmp_path / "source.py", tmp_path / "port.py")
+    assert [each.fate for each in ledger.places if each.name.endswith("_")] == [Fate.REWRITTEN] * 2
 
 
 def test_parts_of_an_annotated_argument_are_assigned(tmp_path):
@@ -275,14 +288,61 @@ def test_a_function_whose_operator_paddle_refused_is_written_for_several_types(t
         "message": "(InvalidType) Type promotion only support calculations between …",
         "traceback": f'  File "worker.py", line 3, in call\n  File "{tmp_path / "port.py"}", line {line}, in forward\n  File "elsewhere.py", line 1, in f',
     }
-    found = refusing(failure, tmp_path)
+    found = refusing(failure, tmp_path, {"port.py": ANCHORS})
     assert found == Function("port.py", "Anchors.forward")
-    assert refusing({**failure, "side": "reference"}, tmp_path) is None
-    assert refusing({**failure, "message": "another"}, tmp_path) is None
+    assert refusing({**failure, "side": "reference"}, tmp_path, {"port.py": ANCHORS}) is None
+    assert refusing({**failure, "message": "another"}, tmp_path, {"port.py": ANCHORS}) is None
     convert_code(tmp_path / "net.py", tmp_path / "port.py", force=True, refused=[Function("net.py", "Anchors.forward")])
     text = (tmp_path / "port.py").read_text(encoding="utf-8")
     assert "return _mixed('+', places.view(-1, 1), sizes.view(1, -1))" in text
     assert "return places + sizes" in text
+
+
+def _failure(port, *lines):
+    frames = "".join(f'  File "{port}", line {line}, in f\n' for line in lines)
+    return {"side": "candidate", "message": "Type promotion only support calculations between …", "traceback": frames}
+
+
+def _line(port, part):
+    return next(at for at, text in enumerate(port.read_text(encoding="utf-8").split("\n"), 1) if part in text)
+
+
+def test_a_function_that_the_converter_wrote_is_not_converted_again(tmp_path):
+    source = ANCHORS.replace("places + sizes", "torch.max(places, sizes)")
+    (tmp_path / "net.py").write_text(source, encoding="utf-8")
+    port = tmp_path / "port.py"
+    convert_code(tmp_path / "net.py", port)
+    called, inner = _line(port, "places, sizes, "), _line(port, "def _of_two(") + 1
+    assert refusing(_failure(port, called, inner), tmp_path, {"port.py": source}) == Function("port.py", "Anchors.other")
+    assert refusing(_failure(port, inner), tmp_path, {"port.py": source}) is None
+
+
+@pytest.mark.parametrize(
+    ("prove", "verdict", "seconds"), [(True, "diverged", [0.0, 0.0, 9.0]), (True, "aligned", [0.0, 0.0]), (False, "diverged", [0.0, 0.0])]
+)
+def test_what_was_converted_again_is_told_and_edits_are_tried_once(tmp_path, capsys, monkeypatch, prove, verdict, seconds):
+    (tmp_path / "net.py").write_text(ANCHORS, encoding="utf-8")
+    options = Namespace(
+        source=tmp_path / "net.py", destination=tmp_path / "out", model="net:Anchors", input=["2"], python=None, prove=prove, seconds=9.0
+    )
+    made = draft(options.source, options.destination, options.model, options.input)
+    port = made.home / "net.py"
+    asked = []
+
+    def checked(folder, *, progress, seconds):
+        asked.append(seconds)
+        failure = _failure(port, _line(port, "places.view")) if "_mixed" not in port.read_text(encoding="utf-8") else None
+        return Namespace(result=Namespace(verdict=verdict, stages=[Namespace(failure=failure)]))
+
+    monkeypatch.setattr("paralign.api.repair_project", checked)
+    again, _ = _checked(made, options)
+    assert asked == seconds
+    before, after = made.ledger.counts(), again.ledger.counts()
+    assert before != after
+    told = capsys.readouterr().out
+    assert told.index("converted again: net.py Anchors.forward") < told.index(
+        ", ".join(f"{number} {fate.value}" for fate, number in after.items())
+    )
 
 
 def test_places_that_say_the_same_stand_in_one_line(tmp_path):

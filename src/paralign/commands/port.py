@@ -99,29 +99,36 @@ def _checked(made: Draft, options: argparse.Namespace) -> tuple[Draft, Mended]:
     """Check the port; with ``--prove`` what diverges is repaired.
 
     A function in which Paddle refuses an operator of several types is converted again.
+    Edits are tried once no function is refused any more.
     """
     from paralign.api import repair_project
     from paralign.errors import one_line
-    from paralign.port.drafting import draft
+    from paralign.model import ALIGNED
+    from paralign.port.drafting import draft, originals
     from paralign.port.refused_types import Function, refusing
     from paralign.report.language import say
 
-    seconds = options.seconds if options.prove else 0.0
     refused: set[Function] = set()
     while True:
         with Progress() as progress:
-            done = repair_project(made.folder, progress=progress.step, seconds=seconds)
-        failures = [refusing(each.failure, made.home) for each in done.result.stages]
+            done = repair_project(made.folder, progress=progress.step, seconds=0.0)
+        failures = [refusing(each.failure, made.home, originals(made)) for each in done.result.stages]
         found = {each for each in failures if each is not None} - refused
         if not found or made.kept or len(refused) >= _REFUSED:
-            return made, done
+            break
         refused |= found
-        for each in found:
+        for each in sorted(found, key=str):
             said = "converted again: {path} {name}: Paddle refuses its operators of several types"
             print(one_line(say(said, path=each.path, name=each.name)))
         with Progress() as progress:
             progress.step("converting")
             made = draft(options.source, options.destination, options.model, options.input, options.python, force=True, refused=refused)
+    if refused:
+        _tell(made)
+    if options.prove and options.seconds > 0 and done.result.verdict != ALIGNED:
+        with Progress() as progress:
+            done = repair_project(made.folder, progress=progress.step, seconds=options.seconds)
+    return made, done
 
 
 def _told(made: Draft, done: Mended, options: argparse.Namespace) -> int:

@@ -460,7 +460,7 @@ class Placer(Writer):
             return None
         if not is_dotted(part.value) or not self.uses.get(place(call)):
             return None
-        if not any(map(_is_of_axes, _places(part.slice))) and not self._is_one(part.value):
+        if self._is_of_several(part.value) or not (any(map(_is_of_axes, _places(part.slice))) or self._is_one(part.value)):
             return None
         parts = [each.attr for each in ast.walk(part.value) if isinstance(each, ast.Attribute)]
         if not _VIEWS.isdisjoint(parts) or "weight" in parts or not all(map(self._is_plain_index, _places(part.slice))):
@@ -493,8 +493,18 @@ class Placer(Writer):
         """Whether a name stands for several tensors, by what binds it in its function."""
         bound = bindings(node.id, innermost(self._parents)[0]) if isinstance(node, ast.Name) else []
         displays = (ast.Tuple, ast.List, ast.Dict, ast.ListComp, ast.DictComp)
-        called = {getattr(each.func, "attr", getattr(each.func, "id", "")) for each in bound if isinstance(each, ast.Call)}
-        return any(isinstance(each, displays) for each in bound) or not _SEVERAL.isdisjoint(called)
+        return any(isinstance(each, displays) or _gives_several(each) for each in bound)
+
+    def _is_made(self, node: ast.expr) -> bool:
+        """Whether an expression gives a new tensor."""
+        return isinstance(node, ast.Call | ast.BinOp) and self._is_whole(node)
+
+    def _is_of_several(self, node: ast.expr) -> bool:
+        """Whether a name may stand for one of several tensors, unpacked or looped over."""
+        bound = bindings(node.id, innermost(self._parents)[0]) if isinstance(node, ast.Name) else []
+        inner = [part for each in bound if not isinstance(each, ast.expr) or not self._is_made(each) for part in ast.walk(each)]
+        held = any(isinstance(each, ast.expr) and self._holds_several(each) for each in inner)
+        return held or any(isinstance(each, ast.Name) for each in bound) or any(map(_gives_several, inner))
 
     def _is_plain_index(self, node: ast.expr) -> bool:
         """Whether one place of an index is a number or a slice by its form."""
@@ -521,6 +531,11 @@ def _places(index: ast.expr) -> list[ast.expr]:
     return index.elts if isinstance(index, ast.Tuple) else [index]
 
 
+def _gives_several(node: ast.AST) -> bool:
+    """Whether an expression is a call that gives several tensors, by its name."""
+    return isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in _SEVERAL
+
+
 def _is_of_axes(node: ast.expr) -> bool:
     """Whether a place of an index is one of tensors, not of lists: a slice or an axis."""
     return isinstance(node, ast.Slice) or (isinstance(node, ast.Constant) and (node.value is None or node.value is Ellipsis))
@@ -545,7 +560,7 @@ def is_dotted(node: ast.expr) -> bool:
 
 
 def is_told_twice(node: ast.expr) -> bool:
-    """Whether an expression is a name, attributes of one, or items of these by names and numbers."""
+    """Whether an expression may be written twice: a name, attributes and items of one."""
     while isinstance(node, ast.Attribute | ast.Subscript):
         if isinstance(node, ast.Subscript) and not all(isinstance(each, _OF_AN_ITEM) for each in ast.walk(node.slice)):
             return False
