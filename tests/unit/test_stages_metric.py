@@ -93,6 +93,44 @@ def test_what_only_rare_batches_show_is_found_by_a_probe(one, other, verdict, to
     assert any(text.startswith(told) for text in [*stage.warnings, *stage.notes]), (stage.warnings, stage.notes)
 
 
+def chosen(bound):
+    """The share of scores above a bound."""
+
+    def metric(outputs, labels):
+        return {"share": float((outputs[:, 1] > bound).mean()) if len(labels) else 0.0}
+
+    return metric
+
+
+def gap():
+    """Two bounds between which no real score lies, the widest apart."""
+    scores = np.sort((samples()[0] @ WEIGHT)[:, 1])
+    place = int(np.argmax(np.diff(scores)))
+    return float(scores[place]) + 1e-3, float(scores[place + 1]) - 1e-3
+
+
+def test_thresholds_that_no_real_score_lies_between_are_told_apart():
+    low, high = gap()
+    stage = judged(side(chosen(low)), side(chosen(high)))
+    assert stage.verdict == DIVERGED
+    assert any(note.startswith("probe_sized.share: on scores of several sizes") for note in stage.notes), stage.notes
+    assert judged(side(chosen(low)), side(chosen(low))).verdict == ALIGNED
+
+
+def test_probabilities_are_not_made_larger():
+    def outputs(bound):
+        class Shares(Model):
+            def __call__(self, x):
+                share = np.exp(x @ self.parameters["weight"])
+                return share / share.sum(1, keepdims=True)
+
+        return Side(framework="numpy", model=Shares(), metric=chosen(bound), dataloader=lambda _: batches())
+
+    stage = judged(outputs(0.5), outputs(0.5))
+    assert stage.verdict == ALIGNED
+    assert not any("probe_sized" in pair.key for pair in stage.pairs)
+
+
 def ignoring(value):
     def metric(outputs, labels):
         keep = labels != value

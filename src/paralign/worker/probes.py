@@ -29,6 +29,12 @@ IGNORED = 255
 #: the greatest score of the probe ``extreme``: beyond what exp() of float32 can hold (88)
 EXTREME = 1e4
 
+#: root mean squares of scores, as of a model that knows nothing yet and of one that does, and how often each sample is taken
+SIZES, SIZED = (0.05, 0.13, 0.3, 0.45, 0.7, 1.0, 1.6), 7
+
+#: scores beyond which samples are not taken several times
+MOST = 1 << 22
+
 
 @dataclass
 class Given:
@@ -276,6 +282,32 @@ def _extreme(given: Given) -> Any:
     return [(_floats(given.outputs, lambda a: a * scale, given.scores), given.labels)]
 
 
+def _sized(given: Given) -> Any:
+    """Every sample several times, with scores of another size each: thresholds lie between them.
+
+    Probabilities and their logarithms have none.
+    """
+    if given.scores is None:
+        return NO_CLASSES
+    scores = given.values
+    if not np.isfinite(scores).all() or (scores >= 0).all() or (scores <= 0).all():
+        return "the scores are probabilities or logarithms of some"
+    times = SIZED if scores.size * SIZED <= MOST else 1
+    taken = np.concatenate([np.resize(np.roll(SIZES, turn), len(scores)) for turn in range(times)])  # another one each time
+    sizes = taken / float(np.sqrt(np.mean(np.square(scores, dtype=np.float64))))
+
+    def sized(array: Any) -> Any:
+        return array * sizes.reshape(-1, *[1] * (array.ndim - 1))
+
+    outputs, labels = (_repeated(arrays, times) for arrays in (given.outputs, given.labels))
+    return [(_floats(outputs, sized, given.scores), labels)]
+
+
+def _repeated(arrays: Arrays, times: int) -> Arrays:
+    """All samples one after the other, and again."""
+    return arrays[0], {path: v._replace(array=np.concatenate([v.array] * times)) for path, v in arrays[1].items()}
+
+
 def _nan(given: Given) -> Any:
     """The first floating output is NaN in one element."""
 
@@ -310,6 +342,7 @@ MAKERS: Dict[str, Callable[[Given], Any]] = {
     "all_ignored": _all_ignored,
     "partial_batch": _partial,
     "one_sample": _single,
+    "sized": _sized,
     "extreme": _extreme,
     "nan": _nan,
     "soft_labels": _soft,
