@@ -14,7 +14,7 @@ from paralign.errors import UsageError, WorkerFailed
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Manifest, StageResult
 from paralign.run.project import Settings
 from paralign.run.recorder import Recorder
-from paralign.verification import Judgement, constant_buffers, longer_inputs, tables, verify
+from paralign.verification import Judgement, constant_buffers, followed_tables, longer_inputs, verify
 from paralign.verification.certificate import genuine
 from paralign.verification.commitment import Committed, Turn, Waiting
 from paralign.worker.protocol import Forward
@@ -280,20 +280,20 @@ def test_buffers_that_no_round_has_changed_are_named():
 
 
 def test_tables_that_the_port_makes_itself_are_a_weakness_and_rejected_where_that_is_asked_for():
-    found = tables.Tables(followed={"bias"}, own={"places", "angles"})
-    (told,) = tables.weakness(found)
+    found = followed_tables.Tables(followed={"bias"}, own={"places", "angles"})
+    (told,) = followed_tables.weakness(found)
     assert told.endswith(": angles, places")
     result = StageResult("forward", ALIGNED)
-    tables.reject(result, found)
+    followed_tables.reject(result, found)
     assert result.verdict == DIVERGED
     assert "angles, places" in result.findings[0].cause
 
 
 def test_tables_that_the_port_follows_are_neither():
     result = StageResult("forward", ALIGNED)
-    tables.reject(result, tables.Tables(followed={"bias"}))
+    followed_tables.reject(result, followed_tables.Tables(followed={"bias"}))
     assert (result.verdict, result.findings) == (ALIGNED, [])
-    assert tables.weakness(tables.Tables(followed={"bias"})) == []
+    assert followed_tables.weakness(followed_tables.Tables(followed={"bias"})) == []
 
 
 @pytest.mark.parametrize(
@@ -309,8 +309,8 @@ def test_tables_that_the_port_follows_are_neither():
 )
 def test_tables_are_asked_of_together_then_each(monkeypatch, answers, own, followed):
     given = iter(answers)
-    monkeypatch.setattr(tables, "_is_followed", lambda *_: next(given))
-    found = tables.ask(None, {"a": None, "b": None}, lambda number: number)
+    monkeypatch.setattr(followed_tables, "_is_followed", lambda *_: next(given))
+    found = followed_tables.ask(None, {"a": None, "b": None}, lambda number: number)
     assert (found.own, found.followed) == (own, followed)
     assert next(given, "none left") == "none left"
     assert found.unasked == {"a", "b"} - own - followed
@@ -319,15 +319,15 @@ def test_tables_are_asked_of_together_then_each(monkeypatch, answers, own, follo
 @pytest.mark.parametrize("ignored", [{"t18"}, {"t2", "t18"}, {"t0", "t16", "t19"}, set()], ids=", ".join)
 def test_of_many_tables_those_that_are_not_followed_are_named_and_no_others(monkeypatch, ignored):
     names = [f"t{number}" for number in range(20)]
-    monkeypatch.setattr(tables, "_is_followed", lambda _, values, __: not ignored & set(values))
-    found = tables.ask(None, dict.fromkeys(names), lambda number: number)
+    monkeypatch.setattr(followed_tables, "_is_followed", lambda _, values, __: not ignored & set(values))
+    found = followed_tables.ask(None, dict.fromkeys(names), lambda number: number)
     assert (found.own, found.followed, found.unasked) == (ignored, set(names) - ignored, set())
 
 
 def test_so_many_tables_that_not_each_is_tried_are_not_said_to_be_the_ports_own(monkeypatch):
     names = [f"t{number}" for number in range(200)]
-    monkeypatch.setattr(tables, "_is_followed", lambda _, values, __: "t0" in values and len(values) == 1)
-    found = tables.ask(None, dict.fromkeys(names), lambda number: number)
+    monkeypatch.setattr(followed_tables, "_is_followed", lambda _, values, __: "t0" in values and len(values) == 1)
+    found = followed_tables.ask(None, dict.fromkeys(names), lambda number: number)
     assert found.followed == {"t0"}
     assert found.own
     assert found.unasked
@@ -337,14 +337,14 @@ def test_so_many_tables_that_not_each_is_tried_are_not_said_to_be_the_ports_own(
 @pytest.mark.parametrize(("verdict", "followed"), [(ALIGNED, True), (DIVERGED, False), (UNDERPOWERED, None), (NOT_TESTED, None)])
 def test_a_test_that_is_too_weak_does_not_show_that_a_table_is_not_followed(monkeypatch, tmp_path, verdict, followed):
     CaptureWriter(tmp_path, Manifest(side="reference", stage="inputs")).close()
-    monkeypatch.setattr(tables.moved_weights, "load", lambda *_: None)
-    monkeypatch.setattr(tables.stage, "judged", lambda _: StageResult("forward", verdict))
-    assert tables._is_followed(Context(None, None, Settings()), {}, Capture.open(tmp_path)) is followed
+    monkeypatch.setattr(followed_tables.moved_weights, "load", lambda *_: None)
+    monkeypatch.setattr(followed_tables.stage, "judged", lambda _: StageResult("forward", verdict))
+    assert followed_tables._is_followed(Context(None, None, Settings()), {}, Capture.open(tmp_path)) is followed
 
 
 def test_a_table_that_was_not_followed_once_is_the_ports_own():
-    found = tables.together([tables.Tables({"a", "b"}), tables.Tables(own={"b"}, unasked={"a", "c"})])
-    assert found == tables.Tables({"a"}, {"b"}, {"c"})
-    (told,) = tables.undecided(found)
+    found = followed_tables.together([followed_tables.Tables({"a", "b"}), followed_tables.Tables(own={"b"}, unasked={"a", "c"})])
+    assert found == followed_tables.Tables({"a"}, {"b"}, {"c"})
+    (told,) = followed_tables.undecided(found)
     assert told.endswith(": c")
-    assert tables.undecided(tables.Tables({"a"}, {"b"})) == []
+    assert followed_tables.undecided(followed_tables.Tables({"a"}, {"b"})) == []

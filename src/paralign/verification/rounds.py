@@ -31,7 +31,7 @@ from paralign.run.project import read
 from paralign.run.recorder import both
 from paralign.stages import run as run_stage
 from paralign.stages.forward import moved_weights
-from paralign.verification import constant_buffers, longer_inputs, randomness, tables, tampering
+from paralign.verification import constant_buffers, followed_tables, longer_inputs, randomness, tampering
 from paralign.verification.certificate import Certificate, Judgement, Round
 from paralign.verification.commitment import Committed, Turn, Waiting
 from paralign.verification.outside import Outside
@@ -100,7 +100,7 @@ class _Changes:
     buffers: dict[str, str] = field(default_factory=dict)
     moved: set[str] = field(default_factory=set)
     length: int | None = None
-    tables: tables.Tables = field(default_factory=tables.Tables)
+    tables: followed_tables.Tables = field(default_factory=followed_tables.Tables)
 
 
 def verify(
@@ -318,7 +318,7 @@ def _stages(
             _move_parameters(context)
             _ask_of_tables(case, (context, turn), own, size, changes)
             if case.tables:
-                tables.reject(results["forward"], changes.tables)
+                followed_tables.reject(results["forward"], changes.tables)
     except WorkerFailed as failure:
         yield failed("weights", failure)
 
@@ -330,14 +330,15 @@ def _ask_of_tables(case: _Case, sides: tuple[Context, Turn], own: Path, size: in
     """
     context, turn = sides
     turn.free = True  # as below: these inputs are not judged
-    effects = tables.reacting(context, changes.moved)
+    effects = followed_tables.reacting(context, changes.moved)
     turn.free = False
 
     def draw(number: int) -> Capture:
         place = own / f"inputs-tables-{number}"
         return tensors.save(place, "inputs", _drawn(case, "inputs", _sized(case.project.inputs, size), Kind.SPECIFIED))
 
-    changes.tables = tables.together([tables.ask(context, effects.acting, draw), tables.Tables(unasked=effects.unknown)])
+    asked = [followed_tables.ask(context, effects.acting, draw), followed_tables.Tables(unasked=effects.unknown)]
+    changes.tables = followed_tables.together(asked)
 
 
 def _move_parameters(context: Context) -> None:
@@ -491,13 +492,13 @@ def _told_lengths(seen: list[_Seen]) -> str:
     return f"; forward on longer first axes: {', '.join(lengths)}" if lengths else ""
 
 
-def _tables(seen: list[_Seen]) -> tables.Tables:
-    return tables.together([one.changes.tables for one in seen])
+def _tables(seen: list[_Seen]) -> followed_tables.Tables:
+    return followed_tables.together([one.changes.tables for one in seen])
 
 
 def _undecided(case: _Case, seen: list[_Seen]) -> list[str]:
     """Why a port is not accepted that has to follow tables and was not seen to."""
-    return tables.undecided(_tables(seen)) if case.tables else []
+    return followed_tables.undecided(_tables(seen)) if case.tables else []
 
 
 def _moved(seen: list[_Seen]) -> set[str]:
@@ -539,7 +540,7 @@ def _weaknesses(case: _Case, seen: list[_Seen], sizes: tuple[int, ...]) -> list[
         found.append("inputs of one size only")
     found += [warning for result in results for warning in result.warnings]
     asked = _tables(seen)
-    found += tables.weakness(asked)
+    found += followed_tables.weakness(asked)
     known = _moved(seen) | asked.followed | asked.own
     found += constant_buffers.weaknesses([one.changes.buffers for one in seen], known)
     found.append("the port may tell that it is judged: what it does outside of a check was not seen")

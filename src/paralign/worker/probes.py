@@ -283,7 +283,9 @@ def _extreme(given: Given) -> Any:
 
 
 def _sized(given: Given) -> Any:
-    """Every sample several times, with scores of another size each: thresholds lie between them.
+    """Every sample several times, with scores of another size each.
+
+    Thresholds lie between them that no real score comes near.
 
     Probabilities and their logarithms have none.
     """
