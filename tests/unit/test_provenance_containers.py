@@ -341,3 +341,18 @@ def test_a_wrong_helper_that_is_right_for_some_values_is_named(record):
             return {"first": float(first), "second": float(second)}
     """
     assert blamed(record, reference, candidate, root="second", own=True).expression.line == line_of(candidate)
+
+
+def test_what_only_says_that_it_is_a_dict_is_left_alone(record):
+    text = """
+        import weakref
+        from collections import OrderedDict
+        from unittest.mock import MagicMock
+        def run():
+            held = OrderedDict(first=1.5 / 7)
+            proxy = weakref.proxy(held)
+            mock = MagicMock(spec=dict)
+            both = {**held} | dict(held)
+            return {"": both["first"] * 3, "said": [isinstance(each, dict) for each in (proxy or None, mock or None)]}
+    """
+    record(text)  # compares the result with that of the program as it is

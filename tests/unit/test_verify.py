@@ -316,7 +316,7 @@ def test_tables_are_asked_of_together_then_each(monkeypatch, answers, own, follo
     assert found.unasked == {"a", "b"} - own - followed
 
 
-@pytest.mark.parametrize("ignored", [{"t18"}, {"t2", "t18"}, {"t0", "t16", "t19"}, set()], ids=", ".join)
+@pytest.mark.parametrize("ignored", [{"t18"}, {"t2", "t18"}, {"t0", "t16", "t19"}, set()], ids=lambda each: ", ".join(sorted(each)))
 def test_of_many_tables_those_that_are_not_followed_are_named_and_no_others(monkeypatch, ignored):
     names = [f"t{number}" for number in range(20)]
     monkeypatch.setattr(followed_tables, "_is_followed", lambda _, values, __: not ignored & set(values))

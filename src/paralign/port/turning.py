@@ -146,9 +146,9 @@ class Turner(Placer):
             self.by_hand(node.value, "torch.nn.Linear.weight", f"{_OF_A_STATE}, and which layout it has is not known")
             return True
         sole = isinstance(node.value, ast.Name) and self._is_sole_parameter(node.value)
-        if not past and isinstance(node.value, ast.Name) and not sole:
-            return self._set_by_name(node, weight, node.value)
-        return self._set_to(weight, node.value, past=past) if past or sole or self._is_parameter(node.value) else False
+        if past or sole or self._is_parameter(node.value):
+            return self._set_to(weight, node.value, past=past)
+        return False if isinstance(node.value, ast.Constant) else self._set_by_name(node, weight, node.value)
 
     def _set_to(self, weight: ast.Attribute, value: ast.expr, *, past: bool) -> bool:
         """Write ``layer.weight = nn.Parameter(x)``, or what is given past the gradient."""
@@ -175,8 +175,8 @@ class Turner(Placer):
         used = [each for each in ast.walk(scope) if isinstance(each, ast.Name) and each.id == node.id and isinstance(each.ctx, ast.Load)]
         return len(bound) == len(used) == 1 and self._is_parameter(bound[0])
 
-    def _set_by_name(self, node: ast.Assign, weight: ast.Attribute, value: ast.Name) -> bool:
-        """Write ``layer.weight = w``, where w may be another layer's weight.
+    def _set_by_name(self, node: ast.Assign, weight: ast.Attribute, value: ast.expr) -> bool:
+        """Write ``layer.weight = w``, where w may be the weight of another layer.
 
         It is left by hand where the layer is a Linear, which is asked when it runs.
         """

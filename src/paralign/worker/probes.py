@@ -29,11 +29,14 @@ IGNORED = 255
 #: the greatest score of the probe ``extreme``: beyond what exp() of float32 can hold (88)
 EXTREME = 1e4
 
-#: root mean squares of scores, as of a model that knows nothing yet and of one that does, and how often each sample is taken
-SIZES, SIZED = (0.05, 0.13, 0.3, 0.45, 0.7, 1.0, 1.6), 7
+#: root mean squares of scores, as of a model that knows nothing yet and of one that does; each sample is taken once with each
+SIZES = (0.05, 0.13, 0.3, 0.45, 0.7, 1.0, 1.6)
 
-#: scores beyond which samples are not taken several times
-MOST = 1 << 22
+#: bytes of all outputs and labels, and samples, beyond which each is taken once: a loss may hold every sample against every other
+MOST, ROWS = 1 << 26, 4_096
+
+#: scores this many times the median one mask something
+MASKED = 100.0
 
 
 @dataclass
@@ -287,16 +290,21 @@ def _sized(given: Given) -> Any:
 
     Thresholds lie between them that no real score comes near.
 
-    Probabilities and their logarithms have none.
+    Probabilities and their logarithms have none, and cosines no size.
     """
     if given.scores is None:
         return NO_CLASSES
     scores = given.values
     if not np.isfinite(scores).all() or (scores >= 0).all() or (scores <= 0).all():
         return "the scores are probabilities or logarithms of some"
-    times = SIZED if scores.size * SIZED <= MOST else 1
-    taken = np.concatenate([np.resize(np.roll(SIZES, turn), len(scores)) for turn in range(times)])  # another one each time
-    sizes = taken / float(np.sqrt(np.mean(np.square(scores, dtype=np.float64))))
+    heights = np.abs(scores.astype(np.float64))
+    usual = heights[heights <= MASKED * np.median(heights)]  # what is masked has no size
+    if heights.max() <= 1.0 or not usual.any():
+        return "the scores are cosines, or none of them is known"
+    leaves = [v.array for arrays in (given.outputs, given.labels) for v in arrays[1].values()]
+    fits = sum(leaf.nbytes for leaf in leaves) * len(SIZES) <= MOST and len(scores) * len(SIZES) <= ROWS
+    times = len(SIZES) if fits else 1
+    sizes = np.resize(SIZES, len(scores) * times) / float(np.sqrt(np.mean(np.square(usual))))
 
     def sized(array: Any) -> Any:
         return array * sizes.reshape(-1, *[1] * (array.ndim - 1))
@@ -306,8 +314,8 @@ def _sized(given: Given) -> Any:
 
 
 def _repeated(arrays: Arrays, times: int) -> Arrays:
-    """All samples one after the other, and again."""
-    return arrays[0], {path: v._replace(array=np.concatenate([v.array] * times)) for path, v in arrays[1].items()}
+    """Each sample several times in a row: what belongs together stays so."""
+    return arrays[0], {path: v._replace(array=np.repeat(v.array, times, axis=0)) for path, v in arrays[1].items()}
 
 
 def _nan(given: Given) -> Any:

@@ -59,7 +59,7 @@ PROBES = {
     "partial_batch": Probe("on a batch that is not full", Weight.DIVERGES),
     "one_sample": Probe("on a single sample", Weight.WARNS),
     "no_sample": Probe("on an empty batch", Weight.FINITE, refusal=False),
-    "sized": Probe("on scores of several sizes, with thresholds between them,", Weight.DIVERGES),
+    "sized": Probe("on scores of several sizes, with thresholds between them,", Weight.WARNS),
     "extreme": Probe("on scores so large that exp() of them overflows", Weight.FINITE),  # values may part: Paddle clips log_softmax
     "nan": Probe("where one output is NaN", Weight.FINITE, refusal=False),
     "soft_labels": Probe("on smoothed labels", Weight.WARNS),

@@ -217,7 +217,7 @@ class CallHooks(ValueHooks):
             self._copy(arguments, value)
         else:
             self._hold_fields(call, value)
-            if isinstance(value, dict) and id(value) not in self._entries:
+            if issubclass(type(value), dict) and id(value) not in self._entries:
                 self._gather(call, value)
 
     def _hold_fields(self, call: Call, value: Any) -> None:

@@ -26,8 +26,8 @@ def _items(value: Any) -> List[Tuple[Any, Any]]:
 
     A class of the user's own is not asked: what it does when it is gone through is part of the program.
     """
-    kind = next(each for each in (dict, list, tuple) if isinstance(value, each))
-    if kind.__len__(value) > HELD:
+    kind = next((each for each in (dict, list, tuple) if issubclass(type(value), each)), None)  # a proxy says that it is one, and is none
+    if kind is None or kind.__len__(value) > HELD:
         return []
     return list(dict.items(value) if kind is dict else enumerate(kind.__iter__(value)))
 
@@ -146,13 +146,18 @@ class Containers(Ledger):
     @staticmethod
     def _holds(value: Any, key: Any, item: Any) -> bool:
         """Whether a container still holds an object at a place."""
-        if isinstance(value, dict):
+        if issubclass(type(value), dict):
             return dict.get(value, key, _items) is item
-        return isinstance(key, int) and 0 <= key < list.__len__(value) and list.__getitem__(value, key) is item
+        return (
+            issubclass(type(value), list)
+            and isinstance(key, int)
+            and 0 <= key < list.__len__(value)
+            and list.__getitem__(value, key) is item
+        )
 
     def _join(self, value: Any) -> None:
         """Note the entries of containers that an operator put together, as ``|`` does."""
-        if isinstance(value, (list, tuple, dict)) and id(value) not in self._entries:
+        if issubclass(type(value), (list, tuple, dict)) and id(value) not in self._entries:
             entries: Entries = {}
             if isinstance(value, dict) and len(self._entries) <= HELD:
                 self._merge(entries, value)
@@ -160,7 +165,7 @@ class Containers(Ledger):
 
     def _grow(self, value: Any) -> None:
         """Note what ``+=`` or ``|=`` has put into a list or dict."""
-        if isinstance(value, (list, dict)):
+        if issubclass(type(value), (list, dict)):
             entries = {key: pair for key, pair in self._entries.get(id(value), {}).items() if self._holds(value, key, pair[0])}
             if isinstance(value, dict):
                 fresh: Entries = {}

@@ -380,7 +380,7 @@ def _is_to_be_filled(value: Any) -> bool:
 
 def _is_row(value: Any) -> bool:
     """Whether a value is an array of a few numbers, which an assignment takes apart."""
-    return isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "biuf" and value.size <= ROW
+    return type(value) is np.ndarray and value.ndim == 1 and value.dtype.kind in "biuf" and value.size <= ROW
 
 
 def _changes_in_place(value: Any) -> bool:
