@@ -204,7 +204,7 @@ def test_what_both_models_give_is_compared(run, models):
     path.write_text(path.read_text().replace("return self.down(self.up(x))", "return self.down(self.up(x)), x[:2]"))
     done = run("convert", "weights", "a.npz", "b.npz", *PAIR, cwd=models)
     assert (done.code, "verdict: proven" in done.out) == (0, True), done.out
-    assert "the reference gives 1 outputs and the candidate 2: what both give was compared" in done.out
+    assert "the reference gives 1 output and the candidate 2: what both give was compared" in done.out
 
 
 def test_outputs_of_other_shapes_prove_nothing(run, models):
