@@ -136,6 +136,7 @@ def place(tmp_path_factory, project_in):
     folder = tmp_path_factory.mktemp("coverage")
     (folder / "port").mkdir()
     project_in(folder / "port")
+    (folder / "port" / "train.py").write_text("steps = 3\n")
     for name, shift in (("a.npy", 0.0), ("b.npy", 1e-9)):
         save_foreign(folder / name, {"logits": np.ones(4) + shift})
     np.savez(folder / "w.npz", weight=np.ones((2, 3), np.float32))

@@ -221,6 +221,7 @@ def test_a_log_of_the_users_own_scripts_is_told_and_is_no_verdict(project, name,
 
 
 def test_the_next_command_names_the_output_folder(project, tmp_path):
+    (tmp_path / "other place").mkdir()
     found = status(project.folder, out=tmp_path / "other place")
     assert found.next.command == f"paralign check {project.folder} --out '{tmp_path / 'other place'}' weights forward"
 
