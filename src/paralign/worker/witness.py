@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, List, Optional
 
 import numpy as np
 
+from paralign.adapters._kinds import leaves_unset
 from paralign.adapters.base import Observing
 from paralign.dtypes import is_floating, widen
 from paralign.errors import UnsupportedTensor
@@ -42,7 +43,9 @@ class Witness:
         self._good = self.found is None and all(self._finite(value) for value in inputs)
 
     def after(self, operation: "Operation") -> None:
-        """Look at what it made."""
+        """Look at what it made; memory that nothing has been written to yet may hold anything."""
+        if leaves_unset(operation.op):
+            return
         if self.found is None and self._good and not all(self._finite(value) for value in operation.outputs):
             self.found = WitnessTold(operation.op, operation.module, list(operation.stack))
 
