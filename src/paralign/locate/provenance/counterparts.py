@@ -248,13 +248,13 @@ def _takes_one(each: Expression, values: Sequence[Expression]) -> bool:
 
 def has_elements_of(one: Expression, other: Expression) -> bool:
     """Whether two lists or arrays of numbers have the same elements in the same order."""
-    orders = [_order(each) for each in (one, other)]
+    orders = [order_sums(each) for each in (one, other)]
     if one.size != other.size or one.size == 1 or orders[0] is None or orders[1] is None:
         return False
     return bool(np.allclose(orders[0], orders[1], rtol=SAME_RMS, atol=SAME_RMS))
 
 
-def _order(each: Expression) -> list[float] | None:
+def order_sums(each: Expression) -> list[float] | None:
     """The sums that tell the order of elements; None of what has none."""
     if each.mark[0] == "a":
         return list(each.mark[2])

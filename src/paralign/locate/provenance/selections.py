@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from paralign.locate.provenance.counterparts import SAME_RMS
+from paralign.locate.provenance.counterparts import SAME_RMS, order_sums
 from paralign.locate.provenance.value_graph import SAME
 from paralign.locate.reaching import reached
 from paralign.worker.provenance.value_marks import order_of
@@ -139,12 +139,13 @@ def _may_be_one(each: Expression, other: Expression) -> bool:
         return False
     if not (_is_row(each) and _is_row(other)) or _is_sorted(each) or _is_sorted(other):
         return True
-    return bool(np.allclose(_turned(each), _turned(other), rtol=1e-4, atol=1e-5))
+    return _is_in_order(each, order_sums(other))
 
 
-def _turned(each: Expression) -> list[float]:
-    """The sums that tell the order of an array's or a list's elements."""
-    return list(each.mark[2] if each.mark[0] == "a" else order_of(np.array(each.mark[1], float)))
+def _is_in_order(each: Expression, sums: list[float] | None) -> bool:
+    """Whether elements are in the order that sums tell."""
+    own = order_sums(each)
+    return own is not None and sums is not None and bool(np.allclose(own, sums, rtol=1e-4, atol=1e-5))
 
 
 def _is_sorted(each: Expression) -> bool:
@@ -152,7 +153,7 @@ def _is_sorted(each: Expression) -> bool:
     numbers = each.numbers
     if numbers is None or numbers.size != each.size:
         return False
-    return any(np.allclose(_turned(each), order_of(way), rtol=1e-4, atol=1e-5) for way in (numbers, numbers[::-1]))
+    return any(_is_in_order(each, order_of(way)) for way in (numbers, numbers[::-1]))
 
 
 def _is_row(each: Expression) -> bool:

@@ -235,7 +235,7 @@ class Containers(Ledger):
     def _length(self, source: Any) -> int:
         """How many elements a list has, or what ``map`` goes through; -1 where that is not known."""
         if isinstance(source, map):
-            (_, _, _), *taken = self._bound.get(id(source), [("", 0, None)])
+            taken = self._bound.get(id(source), [])[1:]
             return len(self._entries.get(id(taken[0][1]), ())) if len(taken) == 1 else -1
         return len(source) if type(source) in (list, tuple) else -1
 
