@@ -18,6 +18,7 @@ from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, StageResul
 from paralign.stages.backward import (
     drawn_steps,
     feeding,
+    kinks,
     layer_modes,
     made_up,
     native_gradients,
@@ -55,16 +56,21 @@ def run(context: Context) -> StageResult:
     with feeding.fed(context) as fed:
         if fed.refused is not None:
             return fed.refused
-        result = _run(context)
-        result = _run(context) if _draws_in_eval(context, result) else result
-        feeding.judge(context, result, fed)
-        judged = own_step_judging.judge(context, result)
+        judged = kinks.excused(context, _judged_all(context, fed), lambda: _judged_all(context, fed))
     if context.explains:
         layer_modes.explain(context, judged)
         layer_modes.say_unset(context, judged)
     if made_up.has_excused(context, judged):
         _judge_native(context, judged, context.artifacts[_STEPS])  # which is not asked of steps that diverge
     return judged
+
+
+def _judged_all(context: Context, fed: feeding.Fed) -> StageResult:
+    """The steps of the check, what they were fed with, and the user's own steps."""
+    result = _run(context)
+    result = _run(context) if _draws_in_eval(context, result) else result
+    feeding.judge(context, result, fed)
+    return own_step_judging.judge(context, result)
 
 
 def _run(context: Context) -> StageResult:

@@ -40,11 +40,16 @@ def movable(context: Context, *, single: bool = False, role: str = "parameter") 
         role: ``buffer`` for the buffers instead, among them the running statistics of a normalisation.
     """
     weights, plan = context.weights, context.plan
-    if weights is None or plan is None or context.settings.weights != "copy":
-        return {}
-    if context.guessed or not plan.complete:
+    if weights is None or plan is None or not are_carried(context):
         return {}
     return told_apart(weights, [record for record in plan.sources if record.role == role], single=single)
+
+
+def are_carried(context: Context) -> bool:
+    """Whether all of the reference's weights were carried over, and surely."""
+    if context.weights is None or context.plan is None or context.settings.weights != "copy":
+        return False
+    return not context.guessed and context.plan.complete
 
 
 def hiding(context: Context) -> dict[str, Typed]:

@@ -1,0 +1,132 @@
+"""Gradients that part only where a value lies exactly at a kink.
+
+A function has no derivative there, and each framework takes one of those beside it: at 0 the gradient of a leaky ReLU is its slope in
+PyTorch and 1 in Paddle. Padding, masks and biases that begin at zero put many values there. What follows from that is gone as soon as
+the weights are moved a little, the same on both sides; a mistake of the port stays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from paralign.dtypes import narrow, widen
+from paralign.errors import WorkerFailed
+from paralign.locate.gradients.gradient_faults import Wrong
+from paralign.locate.source.statements import custom_backward
+from paralign.model import ALIGNED, DIVERGED, wrong_of
+from paralign.stages.backward.where_it_starts import places_of
+from paralign.stages.common.places import Kind
+from paralign.stages.forward import moved_weights
+from paralign.stages.weights.assignment import MOVABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from paralign.context import Context
+    from paralign.dtypes import Typed
+    from paralign.model import Divergence, StageResult
+
+#: how far weights are moved, in units of their own size
+MOVED = 1e-3
+
+#: what the choice of a derivative does to a gradient
+_CHOSEN = (Wrong.DIFFERENT.value, Wrong.FACTOR.value)
+
+
+def excused(context: Context, result: StageResult, again: Callable[[], StageResult]) -> StageResult:
+    """The stage with its weights moved, where kinks alone part gradients as they are.
+
+    Where something else differs too, the one that shows that alone; else the result as it was.
+
+    Args:
+        context: of the check, with the weights carried over.
+        result: of the stage, which may diverge.
+        again: judges the stage anew.
+    """
+    if result.verdict != DIVERGED or context.settings.strict:
+        return result
+    chosen = [divergence for divergence in result.divergences if divergence.confirmed and _is_chosen(divergence)]
+    values = _values(context) if chosen else {}
+    if not values:
+        return result
+    try:
+        with moved_weights.moved(context, values):
+            other = again()
+    except WorkerFailed:  # the weights may have left the range that a layer works in: nothing is shown then
+        return result
+    if not _shows(result, other, chosen):
+        return result
+    other.excuse(_told(chosen[0], len(values), other.verdict))
+    return other
+
+
+def _shows(result: StageResult, other: StageResult, chosen: list[Divergence]) -> bool:
+    """Whether a result with moved weights shows that kinks made the gradients part."""
+    if other.verdict == ALIGNED:
+        return _compares_gradients(other) and _is_all(result)
+    if other.verdict != DIVERGED or not any(divergence.confirmed for divergence in other.divergences):
+        return False
+    return _lines(chosen).isdisjoint(_lines(other.divergences))
+
+
+def _lines(divergences: list[Divergence]) -> set[str]:
+    """The candidate's lines that are named."""
+    return {str(d.candidate.source) for d in divergences if d.candidate is not None}
+
+
+def _is_all(result: StageResult) -> bool:
+    """Whether nothing but finite gradients behind an equal first loss parts, at operations of the frameworks."""
+    wrong = wrong_of(result.pairs)
+    places = places_of(wrong)
+    if len(places) < len(wrong) or any(place.step == 0 and place.kind not in (Kind.GRADIENT, Kind.CHANGE) for place in places):
+        return False
+    if not all(pair.error is not None and math.isfinite(pair.error) for pair in wrong):
+        return False
+    return all(map(_is_chosen, (divergence for divergence in result.divergences if divergence.confirmed)))
+
+
+def _is_chosen(divergence: Divergence) -> bool:
+    """Whether an operation of the framework, not a backward of the user's own, makes another gradient."""
+    lines = [point.source for point in (divergence.reference, divergence.candidate) if point is not None and point.source is not None]
+    return divergence.what in _CHOSEN and not any(map(custom_backward, lines))
+
+
+def _values(context: Context) -> dict[str, Typed]:
+    """All parameters that were carried over, moved by a small share; equal ones equally."""
+    weights, plan = context.weights, context.plan
+    if weights is None or plan is None or not moved_weights.are_carried(context):
+        return {}
+    records = [r for r in plan.sources if r.role == "parameter" and r.location is not None and r.dtype in MOVABLE]
+    return {record.name: _moved(weights.value(record)) for record in records}
+
+
+def _moved(value: Typed) -> Typed:
+    """A value moved by noise, which its own numbers decide: one that is tied to it moves alike."""
+    wide = widen(value)
+    seed = hashlib.blake2b(np.ascontiguousarray(wide).tobytes(), digest_size=4).digest()
+    noise = np.random.default_rng(int.from_bytes(seed, "little")).standard_normal(wide.shape)
+    size = float(np.sqrt(np.mean(np.square(wide)))) if wide.size else 0.0
+    share = np.where(wide == 0, (size or 1.0) * np.abs(noise), wide * noise)
+    return narrow(wide + MOVED * share, value.dtype)
+
+
+def _compares_gradients(result: StageResult) -> bool:
+    """Whether a gradient of the first step was judged."""
+    return any(place.kind is Kind.GRADIENT and place.step == 0 for place in places_of(result.judged))
+
+
+def _told(first: Divergence, count: int, verdict: str) -> str:
+    """What was seen, with the line of the operation."""
+    names = [point.op for point in (first.reference, first.candidate) if point is not None and point.op]
+    where = f" ({first.candidate.source})" if first.candidate is not None and first.candidate.source is not None else ""
+    what = f"{' and '.join(dict.fromkeys(names)) or 'an operation'}{where}"
+    left = "all of the stage agrees" if verdict == ALIGNED else "that difference is gone, and others stay"
+    return (
+        f"gradients part at {what} where values lie exactly at a kink: each framework takes another of the derivatives beside it, "
+        f"and either is right; with {count} parameters moved by {MOVED:g} of their size, the same on both sides, {left}: "
+        "that is what was judged"
+    )
