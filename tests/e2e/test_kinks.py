@@ -125,7 +125,8 @@ def test_a_right_port_is_aligned_and_the_kink_is_told(tmp_path, capsys):
     found = backward(tmp_path, capsys, CANDIDATE)
     assert found["verdict"] == "aligned"
     told = next(note for note in found["notes"] if "exactly at a kink" in note)
-    assert "kink_candidate.py:" in told and "leaky_relu" in told
+    assert "kink_candidate.py:" in told
+    assert "leaky_relu" in told
     assert "with 6 parameters moved by 0.001 of their size, the same on both sides, all of the stage agrees" in told
 
 
@@ -135,12 +136,21 @@ def test_under_strict_it_diverges(tmp_path, capsys):
     assert "leaky_relu" in found["divergences"][0]["candidate"]["op"]
 
 
-def test_a_mistake_beside_kinks_is_found_and_leads(tmp_path, capsys):
-    wrong = CANDIDATE.replace("pooled = x.mean((2, 3))", "pooled = 0.5 * x.mean((2, 3)) + 0.5 * x.detach().mean((2, 3))")
-    found = backward(tmp_path, capsys, wrong)
+AFTER, BEFORE = "        pooled = x.mean((2, 3))", "        x = ACTIVATION(self.near(x))"
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        (AFTER, "        pooled = 0.5 * x.mean((2, 3)) + 0.5 * x.detach().mean((2, 3))"),
+        (BEFORE, "        x = ACTIVATION(0.5 * self.near(x) + 0.5 * self.near(x).detach())"),
+    ],
+)
+def test_a_mistake_beside_kinks_is_found_and_leads(tmp_path, capsys, right, wrong):
+    found = backward(tmp_path, capsys, CANDIDATE.replace(right, wrong))
     assert found["verdict"] == "diverged"
-    assert found["divergences"][0]["candidate"]["source"].endswith(line("        pooled = x.mean((2, 3))"))
-    assert any("that difference is gone, and others stay" in note for note in found["notes"])
+    assert found["divergences"][0]["candidate"]["source"].endswith(line(right))
+    assert any("that difference is gone, and others stay" in note for note in found["notes"]) == (right == BEFORE)
 
 
 def test_a_backward_of_ones_own_is_not_excused(tmp_path, capsys):

@@ -70,7 +70,7 @@ def _shows(result: StageResult, other: StageResult, chosen: list[Divergence]) ->
         return _compares_gradients(other) and _is_all(result)
     if other.verdict != DIVERGED or not any(divergence.confirmed for divergence in other.divergences):
         return False
-    return _lines(chosen).isdisjoint(_lines(other.divergences))
+    return not _lines(chosen) <= _lines(other.divergences)
 
 
 def _lines(divergences: list[Divergence]) -> set[str]:
