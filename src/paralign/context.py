@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from paralign.capture import Capture
+    from paralign.dtypes import Typed
     from paralign.model import Finding, Pair, Record
     from paralign.run.project import Settings
     from paralign.run.recorder import Recorder
@@ -96,6 +97,8 @@ class Context:
     part: str = ""
     untraced: dict[str, str] = field(default_factory=dict)
     stages: list[str] = field(default_factory=list)
+    #: the values of parameters that stages have moved, by the reference's name; empty where the weights are as they were carried over
+    moved: dict[str, Typed] = field(default_factory=dict)
 
     def note_used(self, stage: str) -> None:
         """Note the files behind the captures of a stage.

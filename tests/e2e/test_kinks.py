@@ -87,7 +87,8 @@ class Net(nn.Layer):
         self.head = nn.Linear(4, 3)
 
     def forward(self, x):
-        x = ACTIVATION(self.near(x))
+        first = self.near(x)
+        x = ACTIVATION(first)
         x = F.leaky_relu(self.far(x), 0.1)
         pooled = x.mean((2, 3))
         return self.head(pooled)
@@ -136,21 +137,21 @@ def test_under_strict_it_diverges(tmp_path, capsys):
     assert "leaky_relu" in found["divergences"][0]["candidate"]["op"]
 
 
-AFTER, BEFORE = "        pooled = x.mean((2, 3))", "        x = ACTIVATION(self.near(x))"
+AFTER, BEFORE = "        pooled = x.mean((2, 3))", "        first = self.near(x)"
 
 
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
         (AFTER, "        pooled = 0.5 * x.mean((2, 3)) + 0.5 * x.detach().mean((2, 3))"),
-        (BEFORE, "        x = ACTIVATION(0.5 * self.near(x) + 0.5 * self.near(x).detach())"),
+        (BEFORE, "        first = 0.5 * self.near(x) + 0.5 * self.near(x).detach()"),
     ],
 )
 def test_a_mistake_beside_kinks_is_found_and_leads(tmp_path, capsys, right, wrong):
     found = backward(tmp_path, capsys, CANDIDATE.replace(right, wrong))
     assert found["verdict"] == "diverged"
     assert found["divergences"][0]["candidate"]["source"].endswith(line(right))
-    assert any("that difference is gone, and others stay" in note for note in found["notes"]) == (right == BEFORE)
+    assert any("that difference is gone, and others stay" in note for note in found["notes"])
 
 
 def test_a_backward_of_ones_own_is_not_excused(tmp_path, capsys):

@@ -229,3 +229,28 @@ def test_joined_inputs_may_come_in_either_order(sizes, first):
     assert proof.proven
     assert not proof.ambiguous
     assert bool(proof.changed) == (first == "h")
+
+
+def test_a_head_comes_apart_beside_fused_projections():
+    block = [("{}.attn.in_proj_weight", "MultiheadAttention", (24, 8)), ("{}.attn.in_proj_bias", "MultiheadAttention", (24,))]
+    fused = [(name.format(f"blocks.{n}"), *rest) for n in range(2) for name, *rest in block]
+    outs = [entry for n in range(2) for entry in linear(f"blocks.{n}.attn.out_proj", 8, 8, "torch")]
+    apart = [
+        entry for n in range(2) for role in ("q_proj", "k_proj", "v_proj", "out_proj") for entry in linear(f"b.{n}.{role}", 8, 8, "paddle")
+    ]
+    reference = state(*fused, *outs, *linear("out", 8, 2, "torch"))
+    candidate = state(*linear("logit", 8, 1, "paddle"), *linear("count", 8, 1, "paddle"), *apart)
+    result = plan(reference, candidate, "torch", "paddle")
+    assert result.complete
+    assert moved(result)["out.weight", "rows(0, 1) then transpose(1, 0)"] == ("logit.weight", None)
+    assert moved(result)["out.bias", "rows(1, 2)"] == ("count.bias", None)
+    assert_round_trip(result, reference)
+
+
+def test_a_part_of_a_fused_projection_is_not_taken_apart_again():
+    fused = [("attn.in_proj_weight", "MultiheadAttention", (24, 8)), ("attn.in_proj_bias", "MultiheadAttention", (24,))]
+    halves = [entry for role in ("q_proj", "k_proj", "v_proj") for entry in linear(role, 8, 8, "paddle")]
+    candidate = state(*halves, *linear("a", 8, 5, "paddle"), *linear("b", 8, 3, "paddle"))
+    result = plan(state(*fused), candidate, "torch", "paddle")
+    assert not result.complete
+    assert {m.candidate.name for m in result.moves} == {entry[0] for entry in halves}

@@ -100,3 +100,31 @@ def test_square_matrices_of_a_stack_may_lie_either_way(stacked, turned):
     assert proof.proven
     assert bool(proof.changed) == turned
     assert not proof.ambiguous
+
+
+@pytest.mark.parametrize("straight", [True, False])
+def test_two_matrices_of_one_expert_that_fit_either_way_are_taken_in_order(straight):
+    def pairs(framework):
+        return [entry for n in range(3) for entry in (*linear(f"e.{n}.up", 4, 6, framework), *linear(f"e.{n}.down", 6, 4, framework))]
+
+    beside = linear("gate", 4, 3, "torch") + linear("point", 4, 4, "torch")  # a matrix of a stack's shape, a bias of an entry's
+    first, second = ((3, 6, 4), (3, 4, 6)) if straight else ((3, 4, 6), (3, 6, 4))
+    stacks = state(("w1", "", first), ("b1", "", (3, 6)), ("w2", "", second), ("b2", "", (3, 4)), *beside)
+    layers = state(*linear("gate", 4, 3, "paddle"), *linear("point", 4, 4, "paddle"), *pairs("paddle"))
+    result = plan(stacks, layers, "torch", "paddle")
+    assert result.complete
+    found = {(m.reference.name, m.candidate.name) for m in result.moves if m.reference.name[0] in "wb"}
+    assert found == {
+        (f"{leaf}{number}", f"e.{n}.{layer}.{name}")
+        for number, layer in ((1, "up"), (2, "down"))
+        for leaf, name in (("w", "weight"), ("b", "bias"))
+        for n in range(3)
+    }
+    assert_round_trip(result, stacks)
+
+
+def test_stacks_that_fit_several_kinds_and_are_fewer_stay_whole():
+    layers = state(*(entry for n in range(3) for entry in (*linear(f"e.{n}.up", 4, 6, "torch"), *linear(f"e.{n}.down", 6, 4, "torch"))))
+    result = plan(layers, state(("w", "", (3, 6, 4))), "torch", "torch")
+    assert not result.complete
+    assert all(m.whole for m in result.moves)

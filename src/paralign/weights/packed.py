@@ -96,7 +96,7 @@ def _by_rows(unit: Unit) -> Hashable | None:
     first = unit.tensors[0]
     if first.kind not in ROWS and not is_convolution(first):
         return None
-    if any(t.part or not t.shape for t in unit.tensors) or len({t.shape[0] for t in unit.tensors}) > 1:
+    if not all(t.shape for t in unit.tensors) or len({t.shape[0] for t in unit.tensors}) > 1:
         return None
     return _kind(unit), tuple((t.leaf, bare(t.shape[1:])) for t in unit.tensors)
 
@@ -118,6 +118,11 @@ def _kind(unit: Unit) -> str:
     if is_convolution(first) and all(len(bare(t.shape[1:])) <= 1 for t in unit.tensors):
         return "linear"
     return first.kind
+
+
+def _is_part(unit: Unit) -> bool:
+    """Whether a layer is a part of a fused one: it stands for one of the other side."""
+    return any(tensor.part for tensor in unit.tensors)
 
 
 def _size(unit: Unit, axis: int) -> int:
@@ -168,6 +173,8 @@ def _segments(units: Sequence[Unit], others: Sequence[Unit], size: Size) -> list
                 return None
             segment.append(rest.pop(0))
         if len(one) > 1 and len(other) > 1:
+            return None
+        if len(one) != len(other) and any(map(_is_part, (*one, *other))):
             return None
         found.append((one, other))
     if ours or theirs:

@@ -22,8 +22,9 @@ _TURN = "transpose(1, 0)"
 def taken_apart(mine: Sequence[Tensor], others: Sequence[Tensor], free: set[Tensor]) -> list[Tensor]:
     """The tensors of a side, with stacks as the tensors that the other side has for them.
 
-    A stack of ``n`` is known by its shape: ``n`` tensors of one kind, name and shape are left on the other side for each of as many stacks,
-    and this side has none that are like them.
+    A stack of ``n`` is known by its shape: ``n`` tensors of one kind, name and shape for each of as many stacks are more on the other side
+    than here, and of the stacks' own shape there are more here. Where several kinds fit (a matrix may lie either way), stacks of one
+    layer take them in order.
 
     Args:
         mine: tensors of one side.
@@ -32,22 +33,40 @@ def taken_apart(mine: Sequence[Tensor], others: Sequence[Tensor], free: set[Tens
     """
     own = [t for t in mine if t in free]
     their = [t for t in others if t in free]
-    layers: dict[Hashable, list[Tensor]] = defaultdict(list)
+    layers: dict[tuple[str, str, Shape], list[Tensor]] = defaultdict(list)
     for tensor in their:
         if not tensor.part:
             layers[tensor.kind, tensor.leaf, tensor.shape].append(tensor)
     stacks = Counter(t.shape for t in own if _may_be(t))
-    here, there = {bare(t.shape) for t in own}, {bare(t.shape) for t in their}
-    likes: dict[Tensor, Tensor] = {}
+    here, there = (Counter(bare(t.shape) for t in side) for side in (own, their))
+    alike = Counter((t.kind, t.leaf, t.shape) for t in own)
+    fitting: dict[Tensor, list[Tensor]] = {}
     for tensor in own:
-        if not _may_be(tensor) or bare(tensor.shape) in there:
+        shape = bare(tensor.shape)
+        if not _may_be(tensor) or here[shape] - there[shape] < stacks[tensor.shape]:
             continue
         count = tensor.shape[0] * stacks[tensor.shape]
-        as_many = [group[0] for group in layers.values() if len(group) == count]
-        fitting = [t for t in as_many if bare(t.shape) not in here and _way(tensor, t) is not None]
-        if len(fitting) == 1:
-            likes[tensor] = fitting[0]
-    return _in_turn(mine, likes)
+        as_many = [group[0] for key, group in layers.items() if len(group) - alike[key] == count]
+        fitting[tensor] = [t for t in as_many if there[bare(t.shape)] - here[bare(t.shape)] >= count and _way(tensor, t) is not None]
+    return _in_turn(mine, _chosen(fitting))
+
+
+def _chosen(fitting: dict[Tensor, list[Tensor]]) -> dict[Tensor, Tensor]:
+    """A tensor of the other side for each stack.
+
+    It is the only one that fits, or the one at its place.
+
+    Stacks of one layer that several tensors fit take these in order, where they are as many.
+    """
+    chosen = {stack: layers[0] for stack, layers in fitting.items() if len(layers) == 1}
+    unsure: dict[tuple[str, tuple[Tensor, ...]], list[Tensor]] = defaultdict(list)
+    for stack, layers in fitting.items():
+        if len(layers) > 1:
+            unsure[stack.owner, tuple(layers)].append(stack)
+    for (_, kinds), stacks in unsure.items():
+        if len(kinds) == len(stacks):
+            chosen.update(zip(stacks, kinds, strict=True))
+    return chosen
 
 
 def _in_turn(tensors: Sequence[Tensor], likes: dict[Tensor, Tensor]) -> list[Tensor]:

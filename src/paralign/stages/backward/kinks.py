@@ -68,7 +68,7 @@ def _shows(result: StageResult, other: StageResult, chosen: list[Divergence]) ->
     """Whether a result with moved weights shows that kinks made the gradients part."""
     if other.verdict == ALIGNED:
         return _compares_gradients(other) and _is_all(result)
-    if other.verdict != DIVERGED or not any(divergence.confirmed for divergence in other.divergences):
+    if other.verdict != DIVERGED or not other.divergences:
         return False
     return not _lines(chosen) <= _lines(other.divergences)
 
@@ -79,7 +79,10 @@ def _lines(divergences: list[Divergence]) -> set[str]:
 
 
 def _is_all(result: StageResult) -> bool:
-    """Whether nothing but finite gradients behind an equal first loss parts, at operations of the frameworks."""
+    """Whether nothing but finite gradients part, behind an equal first loss.
+
+    They do so at operations of the frameworks.
+    """
     wrong = wrong_of(result.pairs)
     places = places_of(wrong)
     if len(places) < len(wrong) or any(place.step == 0 and place.kind not in (Kind.GRADIENT, Kind.CHANGE) for place in places):
@@ -90,7 +93,10 @@ def _is_all(result: StageResult) -> bool:
 
 
 def _is_chosen(divergence: Divergence) -> bool:
-    """Whether an operation of the framework, not a backward of the user's own, makes another gradient."""
+    """Whether an operation of the framework makes another gradient.
+
+    Not a backward function of the user's own.
+    """
     lines = [point.source for point in (divergence.reference, divergence.candidate) if point is not None and point.source is not None]
     return divergence.what in _CHOSEN and not any(map(custom_backward, lines))
 
@@ -105,7 +111,10 @@ def _values(context: Context) -> dict[str, Typed]:
 
 
 def _moved(value: Typed) -> Typed:
-    """A value moved by noise, which its own numbers decide: one that is tied to it moves alike."""
+    """A value moved by noise.
+
+    Its own numbers decide how: one that is tied to it moves alike.
+    """
     wide = widen(value)
     seed = hashlib.blake2b(np.ascontiguousarray(wide).tobytes(), digest_size=4).digest()
     noise = np.random.default_rng(int.from_bytes(seed, "little")).standard_normal(wide.shape)

@@ -77,6 +77,8 @@ def _is_bias(name: str) -> bool:
 def moved(context: Context, values: dict[str, Typed]) -> Iterator[None]:
     """Both sides with other values for some parameters, as long as the block lasts.
 
+    What a block around it has moved stays moved.
+
     Captures that are recorded meanwhile are known by these values too, so that none is taken for one of the weights as they are.
 
     Args:
@@ -89,33 +91,36 @@ def moved(context: Context, values: dict[str, Typed]) -> Iterator[None]:
     recorders = context.reference, context.candidate
     known = [(recorder.identity, recorder.folder) for recorder in recorders]
     kept = dict(context.artifacts), dict(context.replays)
-    drawn, forwarded = context.drawn, context.forwarded
+    drawn, forwarded, before = context.drawn, context.forwarded, context.moved
     mark = uuid4().hex
     try:
-        load(context, values)
+        context.moved = {**before, **values}
+        load(context, context.moved)
         for recorder, (identity, folder) in zip(recorders, known, strict=True):
             recorder.identity, recorder.folder = {**identity, "moved": mark}, folder / "moved-run"
         yield
     finally:
         for recorder, (identity, folder) in zip(recorders, known, strict=True):
             recorder.identity, recorder.folder = identity, folder
-        context.drawn, context.forwarded = drawn, forwarded
-        for current, before in zip((context.artifacts, context.replays), kept, strict=True):
+        context.drawn, context.forwarded, context.moved = drawn, forwarded, before
+        for current, earlier in zip((context.artifacts, context.replays), kept, strict=True):
             current.clear()
-            current.update(before)
+            current.update(earlier)
         _restore(context)
 
 
 def _restore(context: Context) -> None:
-    """Load the weights as they were.
+    """Load the weights as they were before they were moved.
 
-    Workers that cannot are started anew, and load them first.
+    Workers that cannot are started anew, and load the reference's first.
     """
     try:
-        load(context, {})
+        load(context, context.moved)
     except WorkerFailed:
         context.reference.restart()
         context.candidate.restart()
+        if context.moved:
+            load(context, context.moved)
 
 
 def load(context: Context, values: dict[str, Typed]) -> Capture:
