@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import platform
+import re
 import sys
 import types
 from pathlib import Path
@@ -16,6 +17,8 @@ from paralign import cli
 from paralign.adapters import finding
 from paralign.adapters.base import Diagnosing
 from paralign.adapters.numpy import NumpyAdapter
+from paralign.commands.doctor import _told
+from paralign.report.language import speaking
 from paralign.run.doctor import judge
 from paralign.run.examination import MOST, Check, Examination, Framework, Trouble, examine, read_answer, version
 from paralign.run.project import SideSettings
@@ -396,3 +399,33 @@ def test_a_version_is_set_beside_the_one_that_was_measured(own, said):
     assert found.startswith(said)
     assert found.endswith("/env/bin/python -m pip index versions paddlepaddle-gpu")
     assert _releases(side, Framework("numpy", versions={"numpy": "2.0.0"})) == ""
+
+
+# -- in Chinese --------------------------------------------------------------------------------------------------------------
+
+#: what examinations may come to: every trouble, symptom and difference
+TOLD = [
+    *([side(**changes)] for changes, _, _ in BAD),
+    *([side(trouble=trouble, detail="boom")] for trouble in Trouble),
+    *([side(trouble=trouble, step="while importing torch", detail="boom")] for trouble in (Trouble.DIED, Trouble.TIMEOUT, Trouble.FOREIGN)),
+    *([with_framework(checks=[check])] for check in (Check("matmul", 5e-4), Check("matmul", 0.5), Check("collective", failure="NCCL: y"))),
+    [with_framework(checks=[])],
+    [with_framework(versions={"torch": "2.14.0.dev1"}, build="gpu", commit="0" * 40, collectives={"nccl": "2.1", "gloo": "yes"})],
+    [with_framework(failure="paddle 2.6.2 is too old: paralign needs paddle 3.0 or newer")],
+    *([with_framework(settings={name: value})] for name, value in (("default_dtype", "float64"), ("deterministic", "0"), ("autotune", "1"))),
+    [side(images={"Pillow": {"failure": "ImportError: z"}, "OpenCV": {}}, driver="550.1", environment={"OMP_NUM_THREADS": "3"})],
+    [
+        side(environment={"OMP_NUM_THREADS": "3", "PYTHONHASHSEED": "0"}),
+        side("candidate", python="3.9.1", numpy="1.26.4", device="gpu:0", images={"Pillow": {"version": "1", "jpeg": "a"}, "OpenCV": {"version": "4", "jpeg": "b"}}),
+    ],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("sides", TOLD, ids=lambda sides: "-".join(each.side for each in sides))
+def test_every_line_is_chinese_where_that_is_asked(sides):
+    result = judge(sides)
+    with speaking("zh"):
+        lines = _told(result)
+    english = [line for line in lines if not re.search("[\u4e00-\u9fff]", line) or re.search(r"\b(is|are|the|was|for this)\b", line)]
+    assert english == []
+    assert not any(re.search("[\u4e00-\u9fff]", line) for line in _told(result))

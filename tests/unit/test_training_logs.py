@@ -169,6 +169,15 @@ def test_forms_hold_the_same(tmp_path):
     assert len(FORMS["jsonl"](log).splitlines()) == 2
 
 
+@pytest.mark.parametrize("text", ["", "\n\n", "Downloading weights\nDone.\n", "[epoch 0, iter 0][TRAIN]avg_samples: 3"])
+@pytest.mark.parametrize("form", ["csv", "json", "jsonl"])
+def test_a_log_without_a_training_is_not_converted(tmp_path, capsys, text, form):
+    (tmp_path / "train.log").write_text(text)
+    assert cli.main(["log", "convert", str(tmp_path / "train.log"), "--to", form, "--out", str(tmp_path / "out")]) == 2
+    assert "no line of the log tells of a training" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_the_command_shows_compares_and_converts(tmp_path, capsys):
     one, two = (str(written(tmp_path, PRINT.replace("2.3", loss), name=loss)) for loss in ("2.3", "2.4"))
     assert cli.main(["log", "show", one]) == 0

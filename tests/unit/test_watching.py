@@ -82,6 +82,13 @@ def test_a_list_that_grows_is_named(watched):
     assert {"python", "tensors"} <= set(found.growing)  # the collector does not know arrays, as it does not know Paddle's tensors
     assert (found.containers[0]["holder"], found.containers[0]["entries"]) == ("Keeps.seen", 1.0)
     assert code(found.containers[0]["line"]) == "y = x * 2"
+    assert found.fixes == ["bound what is kept (collections.deque(maxlen=…)), or clear it after each epoch"]  # it is on the host already
+
+
+def test_a_side_without_gradients_has_no_training_step(watched):
+    said = watched("a list, trained")
+    assert "framework 'numpy' has no gradients, and so no training step" in said
+    assert "--what forward" in said
 
 
 def code(line):

@@ -127,6 +127,7 @@ def without(side, name):
 #: name of a side -> its framework, what is done ten times, and its functions
 SIDES = {
     "a list": ("numpy", "forward", lambda: {"build_model": Keeps}),
+    "a list, trained": ("numpy", "step", lambda: {"build_model": Keeps, "loss": lambda outputs, _: outputs.mean()}),
     "a list of two": ("numpy", "forward", lambda: {"build_model": lambda: Keeps(most=2)}),
     "no own step": ("torch", "step", lambda: without(own_step(), "train_step")),
     "own step": ("torch", "step", own_step),

@@ -75,17 +75,17 @@ def _told(result: Diagnosis) -> list[str]:
     if result.differences:
         lines.append(say("differences between the sides (reference | candidate)"))
     for each in result.differences:
-        weight = say("matters") if each.matters else say("does not matter")
-        lines.append(f"  {say(each.what)}: {each.reference} | {each.candidate}; {weight}: {say(each.why)}")
+        told = {"what": say(each.what), "reference": say(each.reference), "candidate": say(each.candidate), "why": say(each.why)}
         if each.matters:
+            lines.append("  " + say("{what}: {reference} | {candidate}; matters: {why}", **told))
             lines.append(f"    {say('fix: {fix}', fix=say(each.fix))}")
+        else:
+            lines.append("  " + say("{what}: {reference} | {candidate}; does not matter: {why}", **told))
     if result.symptoms:
         lines.append(say("findings"))
     for symptom in result.symptoms:
-        lines += [
-            f"  {say(symptom.severity.value)} ({say(symptom.side)}): {say(symptom.what)}",
-            f"    {say('fix: {fix}', fix=say(symptom.fix))}",
-        ]
+        told = {"severity": say(symptom.severity.value), "side": say(symptom.side), "what": say(symptom.what)}
+        lines += ["  " + say("{severity} ({side}): {what}", **told), f"    {say('fix: {fix}', fix=say(symptom.fix))}"]
     return [*lines, _of_kernel(), say(_CONCLUSIONS[result.code])]
 
 
@@ -110,18 +110,18 @@ _CONCLUSIONS = {0: "all well", 1: "checks would be wrong or impossible", 3: "an 
 
 
 def _of_side(side: Examination) -> list[str]:
-    python = f"Python {side.python}" if side.python else "not examined"
+    python = f"Python {side.python}" if side.python else say("not examined")
     numpy = f", numpy {side.numpy}" if side.numpy else ""
-    lines = [f"{side.side}: {side.interpreter} ({python}{numpy})"]
+    lines = [f"{say(side.side)}: {side.interpreter} ({python}{numpy})"]
     for framework in side.frameworks:
         lines += _of_framework(side, framework)
     if side.driver:
-        lines.append(f"  NVIDIA driver {side.driver}")
-    if side.images:
-        lines.append("  pictures: " + ", ".join(_of_library(name, about) for name, about in side.images.items()))
-    if side.environment:
-        lines.append("  environment: " + ", ".join(f"{name}={value}" for name, value in side.environment.items()))
-    return lines
+        lines.append("  " + say("NVIDIA driver {version}", version=side.driver))
+    rows = {
+        "pictures": [_of_library(name, about) for name, about in side.images.items()],
+        "environment": [f"{name}={value}" for name, value in side.environment.items()],
+    }
+    return lines + [f"  {say(name)}: {', '.join(texts)}" for name, texts in rows.items() if texts]
 
 
 def _releases(side: Examination, framework: Framework) -> str:
@@ -139,7 +139,8 @@ def _releases(side: Examination, framework: Framework) -> str:
     numbers = [_numbers(text) for text in (own, measured)]
     stands = "unknown" if not numbers[0] else "same" if numbers[0] == numbers[1] else "older" if numbers[0] < numbers[1] else "newer"
     command = f"{side.interpreter} -m pip index versions {package}"
-    return f"{say(_STANDS[stands], own=own, measured=measured)}; {say('the newest is not looked up: {command}', command=command)}"
+    newest = say("the newest is not looked up: {command}", command=command)
+    return say("{stands}; {newest}", stands=say(_STANDS[stands], own=own, measured=measured), newest=newest)
 
 
 #: how an installed version stands to the one that the tables were made with -> what is said
@@ -161,25 +162,34 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 def _of_library(name: str, about: dict[str, str]) -> str:
     if "failure" in about:
-        return f"{name} (cannot be imported)"
-    return f"{name} {about['version']} ({about.get('jpeg', 'no JPEG')})" if "version" in about else f"{name} absent"
+        return say("{name} (cannot be imported)", name=name)
+    if "version" not in about:
+        return say("{name} absent", name=name)
+    return f"{name} {about['version']} ({about.get('jpeg') or say('no JPEG')})"
 
 
 def _of_framework(side: Examination, framework: Framework) -> list[str]:
     if framework.failure:
-        return [f"  {framework.name}: cannot be used"]
-    libraries = ", ".join(f"{name} {value}" for name, value in framework.versions.items() if name not in ("numpy", framework.name))
-    head = f"  {framework.name} {framework.versions.get(framework.name, '')} on {side.device}"
-    build = f"{framework.build} build" + (f", commit {framework.commit[:_COMMIT]}" if framework.commit else "") if framework.build else ""
-    several = ", ".join(name if value == "yes" else f"{name} {value}" for name, value in framework.collectives.items())
-    settings = ", ".join(f"{name} {value}" for name, value in (framework.flags or framework.settings).items() if name != "device")
-    checks = ", ".join(f"{check.name} {'failed' if check.failure else f'{check.error:.1e}'}" for check in framework.checks)
-    parts = [
-        ("build", ", ".join(part for part in (build, libraries) if part)),
-        ("devices", ", ".join(framework.devices)),
-        ("several processes", several),
-        ("settings", settings),
-        ("releases", _releases(side, framework)),
-        ("error from numpy", checks or "not tried: this adapter has no self-check"),
-    ]
-    return [head, *(f"    {name}: {text}" for name, text in parts if text)]
+        return ["  " + say("{name}: cannot be used", name=framework.name)]
+    libraries = [f"{name} {value}" for name, value in framework.versions.items() if name not in ("numpy", framework.name)]
+    head = say("{name} {version} on {device}", name=framework.name, version=framework.versions.get(framework.name, ""), device=side.device)
+    several = [name if value == "yes" else f"{name} {say(value)}" for name, value in framework.collectives.items()]
+    settings = [f"{name} {value}" for name, value in (framework.flags or framework.settings).items() if name != "device"]
+    checks = [f"{say(check.name)} {say('fails') if check.failure else f'{check.error:.1e}'}" for check in framework.checks]
+    parts = {
+        "build": ", ".join([*_build(framework), *libraries]),
+        "devices": ", ".join(framework.devices),
+        "several processes": ", ".join(several),
+        "settings": ", ".join(settings),
+        "releases": _releases(side, framework),
+        "error from numpy": ", ".join(checks) or say("not tried: this adapter has no self-check"),
+    }
+    return [f"  {head}", *(f"    {say(name)}: {text}" for name, text in parts.items() if text)]
+
+
+def _build(framework: Framework) -> list[str]:
+    """What a framework was built for, and of which commit."""
+    if not framework.build:
+        return []
+    commit = [say("commit {commit}", commit=framework.commit[:_COMMIT])] if framework.commit else []
+    return [say("{kind} build", kind=framework.build), *commit]

@@ -152,9 +152,13 @@ def _convert(options: argparse.Namespace) -> int:
     from paralign.training.logs import FORMS
 
     log = read_log(options.file)
-    text = FORMS[options.to](log)
     for each in log.damaged:
         print(f"line {each.line} is damaged and left out: {each.why}", file=sys.stderr)
+    if not log.rows:
+        raise UsageError(
+            "no line of the log tells of a training", where=options.file, hint="name a log that `paralign log show` finds rows in"
+        )
+    text = FORMS[options.to](log)
     if not options.out:
         sys.stdout.write(text)
         return 0

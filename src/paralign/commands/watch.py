@@ -173,8 +173,11 @@ def _fixes(found: Growth) -> list[str]:
         fixes.append("what is kept over steps keeps its whole graph: keep a number (float(loss), loss.item()) or loss.detach()")
         if found.what != "step":
             fixes.append("put prediction under torch.no_grad() or paddle.no_grad()")
-    elif any(each["tensor"] for each in found.containers):
-        fixes.append("keep arrays on the host instead of tensors (x.detach().cpu().numpy(), x.numpy()), or as many as are needed")
+    elif any(each["tensor"] and not each["host"] for each in found.containers):
+        fixes.append(
+            "keep arrays on the host instead of tensors (PyTorch: x.detach().cpu().numpy(), Paddle: x.numpy(), else numpy.asarray(x)), "
+            "or as many as are needed"
+        )
     elif found.containers:
         fixes.append("bound what is kept (collections.deque(maxlen=…)), or clear it after each epoch")
     if found.growing == ["device"] or ("device" in found.growing and not found.containers):

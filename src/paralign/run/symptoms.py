@@ -64,6 +64,13 @@ _TROUBLES = {
     ),
 }
 
+#: the same of troubles that come in the middle of an examination: in which step, and what is known
+_DURING = {
+    Trouble.TIMEOUT: "the interpreter took too long {}: {}",
+    Trouble.DIED: "the interpreter died {}: {}",
+    Trouble.FOREIGN: "the interpreter's answer cannot be read {}: {}",
+}
+
 #: a library of pictures -> the package to install
 _PICTURES = {"Pillow": "pillow", "OpenCV": "opencv-python-headless"}
 
@@ -81,7 +88,11 @@ def symptoms(side: Examination) -> Iterator[Symptom]:
     """What is wrong with a side's interpreter."""
     if side.trouble is not None:
         what, fix = _TROUBLES[side.trouble]
-        yield Symptom(Severity.FAILED, side.side, " ".join(part for part in (what, side.step) if part) + _after(side.detail), fix)
+        if side.step and side.detail and side.trouble in _DURING:
+            what = _DURING[side.trouble].format(side.step, side.detail)
+        else:
+            what = " ".join(part for part in (what, side.step) if part) + _after(side.detail)
+        yield Symptom(Severity.FAILED, side.side, what, fix)
         return
     if version(side.python) < LEAST_PYTHON:
         what = f"Python {side.python} is too old: paralign needs {_dotted(LEAST_PYTHON)} or newer"
@@ -124,9 +135,8 @@ def _of_framework(side: Examination, framework: Framework) -> Iterator[Symptom]:
         what = f"{name} {released or 'without a version'} is a development build{_commit(framework)}"
         yield Symptom(Severity.NOTE, side.side, what, "install a release, or keep the commit with your results")
     if framework.build == "gpu" and framework.devices == ["cpu"]:
-        what = f"this build of {name} is for GPUs and sees none; " + (
-            f"driver {side.driver}" if side.driver else "no NVIDIA driver is loaded"
-        )
+        driver = f"driver {side.driver}" if side.driver else "no NVIDIA driver is loaded"
+        what = f"this build of {name} is for GPUs and sees none; {driver}"
         yield Symptom(Severity.NOTE, side.side, what, "for checks on a GPU: a driver that this build takes, and CUDA_VISIBLE_DEVICES")
     for check in framework.checks:
         yield from _of_check(side, framework, check)

@@ -78,7 +78,7 @@ def choose(found: Survey, model: str = "") -> Chosen:
             where=str(found.root),
             hint="name the folder of the model's code; `paralign init DIR` alone writes an example to fill in",
         )
-    named = [each for each in models if each.name == model]
+    named = [each for each in [*models, *found.classes(Kind.LOSS)] if each.name == model]  # the user's word counts
     if model and not named:
         raise UsageError(
             f"there is no model class {quoted(model)}", where=str(found.root), hint="classes: " + ", ".join(m.name for m in models[:MOST])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from paralign.capture.bounds import checked_path, near
 from paralign.errors import UsageError
 from paralign.scaffold.examples import Example, find
+from paralign.scaffold.losses import FUNCTIONAL, Losses, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -214,10 +215,12 @@ def survey(root: str | Path) -> Survey:
         raise UsageError("no Python file of the reference repository can be read", where=str(root), hint="name the folder of its code")
     defaults = _command_line(tree for _, tree in trees)
     found.options = defaults
+    losses = Losses(_dotted)
     for path, tree in trees:
         found.files.append(_file(path, tree))
         found.examples += find(path, tree, defaults)
-    _assign_kinds(found)
+        _add_sources(losses, tree)
+    _assign_kinds(found, losses)
     for file in found.files:
         found.uses += [use for call, name in file.calls for use in _use(file, call, name, defaults)]
     return found
@@ -271,6 +274,18 @@ def _file(path: Path, tree: ast.Module) -> File:
                 found.calls.append((each, name))
                 found.called.add(name.rpartition(".")[2])
     return found
+
+
+def _add_sources(losses: Losses, tree: ast.Module) -> None:
+    """Hand over what a file defines: by what classes do it is decided which are losses."""
+    aliases = _aliases(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            bases = tuple(name for name in (_dotted(base, aliases) for base in node.bases) if name)
+            losses.classes[node.name] = Source(node, aliases, bases)
+    for each in tree.body:
+        if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            losses.functions[each.name] = (each, aliases)
 
 
 def _does_something(statement: ast.stmt) -> bool:
@@ -362,8 +377,11 @@ _ROOTS = {
 _LOSSES = ("Loss", "Criterion", "loss", "criterion")
 
 
-def _assign_kinds(found: Survey) -> None:
-    """Give every class the kind of the framework's class that it goes back to."""
+def _assign_kinds(found: Survey, losses: Losses) -> None:
+    """Give every class the kind of the framework's class that it goes back to.
+
+    A module that does what a loss does is one, under whatever name, unless no model would be left.
+    """
     by_name: dict[str, Definition] = {each.name: each for file in found.files for each in file.classes}
 
     def kind_of(definition: Definition, seen: frozenset[str]) -> Kind | None:
@@ -381,6 +399,12 @@ def _assign_kinds(found: Survey) -> None:
     for file in found.files:
         file.classes = [replace(each, kind=kind_of(each, frozenset({each.name}))) for each in file.classes]
         file.classes.sort(key=lambda each: each.place.line)
+    models = [each for file in found.files for each in file.classes if each.kind is Kind.MODEL]
+    computing = {each.place for each in models if losses.computes_loss(each.name)}
+    if len(computing) == len(models) and not any(file.factories for file in found.files):
+        return
+    for file in found.files:
+        file.classes = [replace(each, kind=Kind.LOSS) if each.place in computing else each for each in file.classes]
 
 
 def _kind_of_base(base: str) -> Kind | None:
@@ -402,12 +426,6 @@ _OPTIONS = frozenset({"args", "opt", "opts", "options", "FLAGS", "flags", "hpara
 #: parameters whose argument a side's function is given
 GIVEN = frozenset({"params", "optimizer", "input", "target"})
 
-#: functions of torch.nn.functional that are losses
-_FUNCTIONAL = frozenset(
-    {"cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "nll_loss", "mse_loss", "l1_loss", "smooth_l1_loss",
-     "kl_div", "huber_loss", "ctc_loss", "triplet_margin_loss", "cosine_embedding_loss", "hinge_embedding_loss"}
-)  # fmt: skip
-
 
 def _kind_of_call(name: str) -> Kind | None:
     head, _, last = name.rpartition(".")
@@ -415,7 +433,7 @@ def _kind_of_call(name: str) -> Kind | None:
         return Kind.SCHEDULER
     if head == "torch.optim" and last[:1].isupper():
         return Kind.OPTIMIZER
-    if (head == "torch.nn" and last.endswith("Loss")) or (head == "torch.nn.functional" and last in _FUNCTIONAL):
+    if (head == "torch.nn" and last.endswith("Loss")) or (head == "torch.nn.functional" and (last in FUNCTIONAL or last.endswith("_loss"))):
         return Kind.LOSS
     return None
 

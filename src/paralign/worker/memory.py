@@ -27,7 +27,7 @@ from paralign.worker.program import predict
 from paralign.worker.protocol import Memory, MemoryWatched
 from paralign.worker.session import NATIVE, Session
 from paralign.worker.several import as_given
-from paralign.worker.training import optimizer_of, scalar_of, trainer
+from paralign.worker.training import optimizer_of, scalar_of
 
 if TYPE_CHECKING:
     from paralign.capture import Capture, CaptureWriter
@@ -93,8 +93,14 @@ def step_of(session: Session, options: Memory, values: Dict[str, Capture]) -> Tu
         return lambda: session.call(session.fresh(inputs)), ""
     if "labels" not in values:
         raise UsageError("a training step needs labels", where=session.side, hint="define labels(), or set [labels] in paralign.toml")
+    if not isinstance(session.adapter, Training):
+        raise UsageError(
+            f"framework {session.adapter.name!r} has no gradients, and so no training step",
+            where=session.side,
+            hint="repeat what needs none: `paralign watch-memory --what forward` or `--what predict`; or name the other side with --side",
+        )
     labels = session.tree(values["labels"], "labels", NATIVE)
-    adapter = trainer(session)
+    adapter = session.adapter
     optimizer, scheduler = optimizer_of(session) if "build_optimizer" in session.functions else (None, None)
 
     unwatched = ""
@@ -259,7 +265,9 @@ def _graphs(session: Session) -> List[Dict[str, Any]]:
     for tensor in _tensors(session):
         nodes = _nodes(tensor)
         if nodes and not getattr(tensor, "is_leaf", True):
-            found.append({"nodes": nodes, "line": _line(tracemalloc.get_object_traceback(tensor)), "holder": holders.get(id(tensor))})
+            kept = {"nodes": nodes, "line": _line(tracemalloc.get_object_traceback(tensor)), "holder": holders.get(id(tensor))}
+            if kept not in found:  # one of each step
+                found.append(kept)
     return sorted(found, key=lambda each: -int(str(each["nodes"])))[:NAMED]
 
 
@@ -290,6 +298,7 @@ def _grown(session: Session, before: Dict[int, Tuple[Any, int]], steps: int) -> 
                 "entries": (len(value) - length) / steps,
                 "of": type(last).__name__,
                 "tensor": tensor,
+                "host": isinstance(last, np.ndarray),
                 "graph": tensor and not getattr(last, "is_leaf", True),
                 "line": _line(tracemalloc.get_object_traceback(last)),
             }

@@ -1,0 +1,147 @@
+"""Which modules of a repository are losses: by what they do, whatever their names."""
+
+from __future__ import annotations
+
+import textwrap
+import time
+
+import pytest
+
+from paralign.scaffold import survey, write
+from paralign.scaffold.survey import Kind
+
+NET = "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.fc = nn.Linear(4, 2)\n    def forward(self, x):\n        return self.fc(x)\n"
+HEAD = "import torch\nimport torchvision\nfrom torch import nn\nimport torch.nn.functional as F\n\n"
+
+
+def kind_of(tmp_path, name, code, net=NET):
+    (tmp_path / "code.py").write_text(HEAD + textwrap.dedent(code) + "\n" + net)
+    return {each.name: each.kind for file in survey(tmp_path).files for each in file.classes}[name]
+
+
+LOSSES = {
+    "a functional loss": "def forward(self, out, y): return F.cross_entropy(out, y)",
+    "a mean": "def forward(self, out, y): return (out - y).abs().mean()",
+    "a function of torch": "def forward(self, out, y): return torch.mean((out - y) ** 2)",
+    "one of several ways": """
+        def forward(self, out, y):
+            bce = F.binary_cross_entropy(out, y, reduction="none")
+            value = (1 - torch.exp(-bce)) ** self.gamma * bce
+            if self.reduction == "mean":
+                value = value.mean()
+            elif self.reduction == "sum":
+                value = value.sum()
+            return value""",
+    "one minus a ratio": """
+        def forward(self, out, y, eps=1e-6):
+            both = (out * y).sum()
+            all = out.sum() + y.sum()
+            return 1 - (2 * both + eps) / (all + eps)""",
+    "divided by the batch": "def forward(self, out, y): return (out - y).pow(2).sum() / out.size(0) / max(1, y.shape[1])",
+    "parts that were built": """
+        def __init__(self):
+            super().__init__()
+            self.ce, self.w = None, 0.4
+            self.bce = nn.BCEWithLogitsLoss()
+        def forward(self, out, y, aux=None):
+            value = self.bce(out, y)
+            value += self.w * F.l1_loss(out, y)
+            return value, {"bce": value}""",
+    "its own method": """
+        def part(self, out, y): return torch.sqrt(((out - y) ** 2).mean())
+        def forward(self, out, y): return {"loss": self.part(out, y)}""",
+    "one that was handed over": """
+        def __init__(self, inner):
+            super().__init__()
+            self.inner = inner
+        def forward(self, out, y): return self.inner(out, y) * 2""",
+    "a sum over parts": "def forward(self, outs, ys): return sum(F.mse_loss(o, y) for o, y in zip(outs, ys))",
+}
+
+MODELS = {
+    "weights": """
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(4, 2)
+        def forward(self, x, y): return F.cross_entropy(self.fc(x), y)""",
+    "a parameter": """
+        def __init__(self):
+            super().__init__()
+            self.w = nn.Parameter(torch.ones(3))
+        def forward(self, x, y): return ((x - y) * self.w).mean()""",
+    "a part with weights": """
+        def __init__(self):
+            super().__init__()
+            self.net = Net()
+        def forward(self, x, y): return F.cross_entropy(self.net(x), y)""",
+    "a model of a package": """
+        def __init__(self):
+            super().__init__()
+            self.net = torchvision.models.resnet18()
+        def forward(self, x, y): return F.cross_entropy(self.net(x), y)""",
+    "one input": "def forward(self, x): return x.mean()",
+    "an axis is kept": "def forward(self, x, y): return (x * y).sum(1)",
+    "a named axis is kept": "def forward(self, x, y): return torch.mean(x * y, dim=-1)",
+    "elements are kept": "def forward(self, x, y): return F.mse_loss(x, y, reduction='none')",
+    "normalised": "def forward(self, x, y): return (x - x.mean()) / y.max()",
+    "attention": "def forward(self, q, k, v): return torch.softmax(q @ k.T / q.max(), -1) @ v",
+    "no forward": "def loss(self, x, y): return F.mse_loss(x, y)",
+    "it gives nothing": "def forward(self, x, y): pass",
+    "it calls itself": "def forward(self, x, y): return self.forward(y, x)",
+    "a value of itself": "def forward(self, x, y):\n            z = z\n            return z",
+}
+
+
+def module(body):
+    return "class Thing(nn.Module):\n" + textwrap.indent(textwrap.dedent(body).strip("\n"), "    ")
+
+
+@pytest.mark.parametrize("body", LOSSES.values(), ids=LOSSES)
+def test_what_does_what_a_loss_does_is_one(tmp_path, body):
+    assert kind_of(tmp_path, "Thing", module(body)) is Kind.LOSS
+
+
+@pytest.mark.parametrize("body", MODELS.values(), ids=MODELS)
+def test_what_does_something_else_is_a_model(tmp_path, body):
+    assert kind_of(tmp_path, "Thing", module(body)) is Kind.MODEL
+
+
+def test_a_loss_by_its_base_or_by_a_function_of_another_file(tmp_path):
+    (tmp_path / "terms.py").write_text("def dice(a, b):\n    return 1 - (a * b).sum()\n")
+    code = "from terms import dice\n\n" + module("def forward(self, a, b): return dice(a, b)") + "\n\nclass Other(Thing):\n    pass\n"
+    assert kind_of(tmp_path, "Other", code) is Kind.LOSS
+
+
+def test_the_sides_build_the_model_and_call_the_loss(tmp_path):
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "net.py").write_text(HEAD + module(LOSSES["a mean"]) + "\n\n" + NET)
+    write(tmp_path / "port", survey(tmp_path / "code"))
+    text = (tmp_path / "port" / "reference.py").read_text()
+    assert "    return Net()" in text
+    assert "    return Thing()(outputs, labels)" in text
+    assert "also there: Thing" not in text
+
+
+def test_the_users_word_and_a_repository_of_one_such_module(tmp_path):
+    (tmp_path / "code").mkdir()
+    path = tmp_path / "code" / "net.py"
+    path.write_text(HEAD + module(LOSSES["a mean"]) + "\n")
+    assert [each.name for each in survey(tmp_path / "code").models] == ["Thing"]  # nothing else could be the model
+    path.write_text(HEAD + module(LOSSES["a mean"]) + "\n\n" + NET)
+    write(tmp_path / "port", survey(tmp_path / "code"), "Thing")
+    assert "return Thing()" in (tmp_path / "port" / "reference.py").read_text().partition("def loss")[0]
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["+".join(["a"] * 900), "(" * 80 + "a" + ")" * 80 + "".join(f" + {n}" for n in range(700)), "-" * 90 + "a", "a.b" + ".c" * 800 + "()"],
+)
+def test_deep_expressions_are_read_in_time(tmp_path, expression):
+    start = time.monotonic()
+    assert kind_of(tmp_path, "Thing", module(f"def forward(self, a, b): return {expression}")) is Kind.MODEL
+    assert time.monotonic() - start < 20
+
+
+def test_classes_that_go_back_to_each_other_end(tmp_path):
+    code = "class A(B):\n    def forward(self, x, y): return self.z(x, y)\n\nclass B(A, nn.Module):\n    def z(self, x, y): return self.z(y, x)\n"
+    assert kind_of(tmp_path, "A", code) is Kind.MODEL
