@@ -91,6 +91,8 @@ def train_step(model, optimizer, batch):
         os._exit(9)
     if "hangs" in FAULT and RANK == 1:
         time.sleep(1000)
+    if "still" not in FAULT:
+        np.random.rand()  # as dropout does, without a trace
     mean = x.mean(0)
     wrong = model(x) - y
     gradients = {"weight": 2 * x.T @ wrong / wrong.size, "bias": 2 * wrong.sum(0) / wrong.size}

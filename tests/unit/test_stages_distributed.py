@@ -76,6 +76,12 @@ def test_faults_of_numbers_files_and_seeds_are_found_at_once(tmp_path):
     assert lines["update"].startswith("def train_step(")
 
 
+def test_seeds_that_nothing_draws_from_are_a_warning(tmp_path):
+    result = checked(tmp_path, "seeds,still")
+    assert (result.verdict, found(result)) == (ALIGNED, {})
+    assert [w for w in result.warnings if w.startswith("draws of numpy: the same numbers in all ranks in the candidate; other numbers")]
+
+
 def test_ranks_that_exchange_nothing_and_share_no_samples_are_found(tmp_path):
     assert {"replicas", "update", "running statistics", "learning rate"} == set(found(checked(tmp_path, "alone,statistics,rate")))
 

@@ -43,7 +43,7 @@ class RandomSampler(SequentialSampler):
     replacement = False
 
     def __iter__(self):
-        draw = np.random.randint(0, self.length, self.length) if self.replacement else np.random.permutation(self.length)  # noqa: NPY002
+        draw = np.random.randint(0, self.length, self.length) if self.replacement else np.random.RandomState(0).permutation(self.length)  # noqa: NPY002
         return iter(int(i) for i in draw)
 
 
@@ -255,6 +255,24 @@ def test_samplers_that_draw_otherwise_are_found(one, other, told):
     assert pair.verdict == DIVERGED
     assert pair.notes[0].startswith(told)
     assert stage.findings
+
+
+class DistributedSampler(SequentialSampler):
+    """Of one process: as a plain sampler, shuffled or not."""
+
+    def __init__(self, length, shuffle=False):
+        super().__init__(length)
+        self.shuffle = shuffle
+
+    def __iter__(self):
+        return iter(np.random.RandomState(0).permutation(self.length).tolist() if self.shuffle else range(self.length))
+
+
+@pytest.mark.parametrize(("other", "verdict"), [(SequentialSampler, ALIGNED), (RandomSampler, DIVERGED), (Half, DIVERGED)])
+def test_a_distributed_sampler_of_one_process_is_judged_by_what_it_does(other, verdict):
+    stage = compared(side(Data(), Loader(Data(), other)), side(Data(), Loader(Data(), DistributedSampler)))
+    assert (stage.verdict == DIVERGED) is (verdict == DIVERGED)
+    assert not any(p.key == "settings.sampler" and p.verdict == DIVERGED for p in stage.pairs)
 
 
 class Numbered(RandomSampler):

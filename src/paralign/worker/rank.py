@@ -22,7 +22,7 @@ from paralign.adapters.base import Lending
 from paralign.adapters.finding import load as load_adapter
 from paralign.adapters.parallel import parallel
 from paralign.capture import Capture
-from paralign.dtypes import widen
+from paralign.dtypes import unboxed, widen
 from paralign.errors import EnvironmentUnavailable, UsageError, plain_text
 from paralign.worker import share, writes
 from paralign.worker.launched import LOCAL_RANKS, number, put, rank_file
@@ -213,6 +213,7 @@ class _Rank:
         self.options, self.description = description.options, description
         self.functions = session.functions
         self.saving = os.path.join(description.saving, str(rank))
+        self.began: Dict[str, str] = {}
 
     def run(self, writer: "CaptureWriter", generators: _Generators) -> RankTold:
         """All of it; files and what was printed are told afterwards."""
@@ -235,13 +236,14 @@ class _Rank:
         kept = plain if self._is_same(plain, model) else model
         layers = self._layers(model)
         self.progress.say("build_optimizer(model)")
-        session.adapter.train(model, "quiet")
+        random_layers = self._quieted(model)
         built, scheduler = share.optimizer(session, kept)
         rates = share.rates(session, built)
         self.progress.say(f"build_dataloader({self.options.split!r})")
         loader = session.function("build_dataloader")(self.options.split)
         states = generators.states()
-        losses, replicas, sizes = self._train(writer, model, built, scheduler, loader, state)
+        losses, replicas, sizes = self._train(writer, model, built, scheduler, loader, state, generators)
+        drawn = self._drawn(loader, generators.states(), random_layers)
         self.progress.say("the samples of one epoch")
         samples = share.share(session, loader)
         self._load(model)
@@ -253,6 +255,7 @@ class _Rank:
             layers=layers,
             rates=rates,
             generators=states,
+            drawn=drawn,
             losses=losses,
             replicas=replicas,
             sizes=sizes,
@@ -315,10 +318,30 @@ class _Rank:
         found = {path[len(self.prefix) :]: type(module).__name__ for path, module in adapter.modules(model)}
         return {path: kind for path, kind in found.items() if "batchnorm" in kind.lower()}
 
+    def _quieted(self, model: Any) -> bool:
+        """Put a model into quiet mode; whether that keeps layers from drawing random numbers."""
+        adapter = self.session.adapter
+        adapter.train(model, "train")
+        layers = [module for _, module in adapter.modules(model)]
+        drops = any(isinstance(getattr(each, "dropout", None), float) and each.dropout > 0 for each in layers)
+        adapter.train(model, "quiet")
+        return drops or any(getattr(each, "training", None) is False for each in layers)
+
+    def _drawn(self, loader: Any, states: Dict[str, str], random_layers: bool) -> List[str]:
+        """The generators that something drew from in the steps, or may draw from.
+
+        Workers draw in processes of their own, where nobody sees it.
+        """
+        workers = unboxed(getattr(loader, "num_workers", 0))
+        if isinstance(workers, int) and workers > 0:
+            return list(states)
+        found = [name for name, state in states.items() if self.began.get(name) != state]
+        return [*found, "framework"] if random_layers and "framework" not in found else found
+
     # -- training ----------------------------------------------------------------------------------------------------------
 
     def _train(
-        self, writer: "CaptureWriter", model: Any, built: Any, scheduler: Any, loader: Any, state: Dict[str, Any]
+        self, writer: "CaptureWriter", model: Any, built: Any, scheduler: Any, loader: Any, state: Dict[str, Any], generators: _Generators
     ) -> Tuple[List[Optional[float]], List[Dict[str, str]], List[Optional[int]]]:
         """Take some steps on this rank's share.
 
@@ -328,6 +351,7 @@ class _Rank:
         replicas: List[Dict[str, str]] = []
         sizes: List[Optional[int]] = []
         batches = iter(loader)
+        self.began = generators.states()  # PyTorch's loader has drawn a seed for its workers by now
         for number_ in range(self.options.steps):
             self.progress.say(f"step {number_}: the next batch")
             try:

@@ -176,9 +176,10 @@ def settings(result: StageResult, reference: Capture, candidate: Capture) -> Non
 def _own(one: str, other: str) -> bool:
     """Whether a sampler is of a user's class, a list or an array, whose name tells nothing.
 
-    Its indices are compared.
+    Its indices are compared. In one process a distributed sampler does what the plain one does that shuffles as it does.
     """
-    return not {one, other} <= TELLING or {one, other} <= {"random", "random subset", "distributed"}
+    kinds = {one, other}
+    return not kinds <= TELLING or kinds <= {"random", "random subset", "distributed"} or kinds == {"sequential", "distributed"}
 
 
 def _no_effect(result: StageResult, reference: Capture, candidate: Capture) -> bool:

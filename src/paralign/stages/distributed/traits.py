@@ -447,7 +447,9 @@ def _seeds(side: Side) -> Iterator[Trait]:
     states = [answer.generators for answer in side.answers]
     unlike = _unlike(states)
     fix = "seed the ranks alike on both sides, or with the rank in the seed on both"
+    drawn = {name for answer in side.answers for name in answer.drawn}
     for name in states[0]:
         told = "other numbers in each rank" if name in unlike else "the same numbers in all ranks"
         what = "the framework" if name == "framework" else name
-        yield Trait(f"draws of {what}", told, True, *side.place("distribute", "build_dataloader"), fix=fix)
+        place = side.place("distribute", "build_dataloader")
+        yield Trait(f"draws of {what}", told, True, *place, fix=fix, judged=name in drawn)

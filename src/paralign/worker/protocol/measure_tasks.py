@@ -80,7 +80,7 @@ class RankTold:
         start: name -> digest of the model's tensors before weights were carried over.
         layers: layers that normalise over the batch: path -> class.
         rates: of the optimizer, at the start.
-        generators: what the states of the random generators are known by.
+        generators: what the states of the random generators are known by, before the steps; ``drawn``: those that are drawn from.
         losses: of each step, None where it told none; ``sizes``: samples of its batch; ``replicas``: as ``start``, after it.
         share: the samples that the loader gives here.
         metrics: of the side's own evaluation; ``local``: the metric of this rank's share. None without one.
@@ -105,6 +105,7 @@ class RankTold:
     places: Dict[str, str]
     writes: Dict[str, str]
     printed: Printed
+    drawn: List[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
