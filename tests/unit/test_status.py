@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -141,10 +142,36 @@ def test_training_data_are_a_step_of_their_own(checked):
 
 def test_one_check_over_several_splits_counts_for_both_steps(checked):
     checked.write(more="[data]\nsplits = ['val', 'train']")
-    assert one(checked, "3.2").state is State.STALE
+    found = states(checked)
+    assert (found["3.2"], found["3.7"]) == (State.DONE, State.OPEN)  # the data that were checked are as they were
     check_project(checked.folder, ["data"])
     found = states(checked)
     assert (found["3.2"], found["3.7"]) == (State.DONE, State.DONE)
+
+
+@pytest.mark.parametrize(
+    ("more", "stale"),
+    [
+        ("[data]\nsplit = 'test'", {"3.2", "3.3"}),
+        ("[data]\nsplits = ['val', 'test']", {"3.2"}),
+        ("[data]\nsplits = ['val', 'train']", set()),
+        ("[data]\nsplits = ['train', 'test']", {"3.2", "3.3"}),
+        ("[data]\nsplit = 'train'", set()),
+    ],
+)
+def test_other_data_make_stale_what_looks_at_data(checked, more, stale):
+    checked.write(more=more)
+    assert {number for number, state in states(checked).items() if state is State.STALE} == stale
+
+
+def test_other_data_make_all_stale_where_they_give_the_inputs(checked):
+    settings = {"inputs.source": kept._digest("dataloader")}
+    found = kept.Kept("forward", "aligned", "", "", ["val"], settings=settings, split="val")
+    project = read(checked.folder).settings
+    project.split = "test"
+    assert kept.changed(found, settings, project) == ["setting data.split"]
+    assert kept.changed(replace(found, settings={}), {}, project) == []
+    assert kept.changed(replace(found, settings={}, split=""), {}, project) == ["setting data.split"]  # of an earlier version
 
 
 def test_the_training_step_says_that_the_split_is_another(checked):

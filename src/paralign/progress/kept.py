@@ -42,6 +42,9 @@ IRRELEVANT = frozenset({"out", "stages", "timeout", "report", "output", "repair"
 #: which data are looked at: a result with other data stays a result with those
 VARIED = frozenset({"data.split", "data.splits"})
 
+#: stages that look at no data set, unless it gives the inputs
+WITHOUT_DATA = frozenset({"weights", "forward", "init", "train", "infer"})
+
 #: tables of a project file that more than the stage of their name depends on
 SHARED = frozenset({"weights", "forward", "data"})
 
@@ -71,6 +74,7 @@ class Kept:
         files: path -> fingerprint of every file that the stage depended on.
         report: the stage as in ``report.json``.
         outputs: the guides' files that the check wrote of it, relative to the output folder -> fingerprint.
+        split: of them the one that all stages but ``data`` took; '' in files of earlier versions.
     """
 
     stage: str
@@ -84,6 +88,7 @@ class Kept:
     files: dict[str, str] = field(default_factory=dict)
     report: dict[str, Any] = field(default_factory=dict)
     outputs: dict[str, str] = field(default_factory=dict)
+    split: str = ""
 
 
 def is_training(splits: Sequence[str]) -> bool:
@@ -188,6 +193,7 @@ def write(folder: Path, project: Project, result: CheckResult, begun: Basis, use
             },  # as they were first: edited later, they are stale
             report=stage,
             outputs=_outputs(folder, project, result, name),
+            split=project.settings.split,
         )
         text = json.dumps({"schema": SCHEMA, **asdict(kept)}, indent=1, ensure_ascii=True)
         replace(place(folder, name, splits), text + "\n")
@@ -333,7 +339,7 @@ def _checked(kept: Kept, stage: str) -> Kept:
     Raises:
         ValueError: one has not.
     """
-    texts = (kept.stage, kept.verdict, kept.made, kept.version)
+    texts = (kept.stage, kept.verdict, kept.made, kept.version, kept.split)
     tables = (kept.sides, kept.settings, kept.files, kept.report, kept.outputs)
     if not all(isinstance(text, str) for text in texts) or not all(isinstance(table, dict) for table in tables):
         raise ValueError("a field has another type")
@@ -350,16 +356,30 @@ def _checked(kept: Kept, stage: str) -> Kept:
     return kept
 
 
-def changed(kept: Kept, current: dict[str, str], splits: Sequence[str]) -> list[str]:
+def changed(kept: Kept, current: dict[str, str], settings: Settings) -> list[str]:
     """What a stage depended on that is not as it was: settings by key, files by path.
 
     Args:
         kept: the stage's last result.
         current: the project's settings now, as :func:`settings_of` gives them.
-        splits: of the data that the project is set to now; training and other data do not make one another's results stale.
+        settings: the same, read; training and other data do not make one another's results stale.
     """
     now = {key: value for key, value in current.items() if concerns(key, kept.stage)}
     keys = [f"setting {key}" for key in sorted(now.keys() | kept.settings.keys()) if now.get(key) != kept.settings.get(key)]
-    if list(splits) != kept.splits and is_training(splits) == is_training(kept.splits):
+    if _takes_other_data(kept, current, settings):
         keys.append("setting data.split")
     return keys + [path for path, known in sorted(kept.files.items()) if fingerprint(path) != known]
+
+
+def _takes_other_data(kept: Kept, current: dict[str, str], settings: Settings) -> bool:
+    """Whether the project names data now that a stage has not seen.
+
+    Data of the other kind, training or not, are another step's.
+    """
+    if kept.stage == "data" or not kept.split:
+        kinds = {is_training([split]) for split in kept.splits}
+        return any(split not in kept.splits and is_training([split]) in kinds for split in splits_of(settings))
+    fed = any(value == _digest("dataloader") for key, value in current.items() if key.partition(".")[0] in ("inputs", "labels"))
+    if kept.stage in WITHOUT_DATA and not fed:
+        return False
+    return kept.split != settings.split and is_training([kept.split]) == is_training([settings.split])

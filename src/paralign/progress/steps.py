@@ -231,7 +231,7 @@ def _of_stage(name: str, step: Step, project: Project, folder: Path, current: di
     kept = _latest(folder, name) if step.training else keeping.read(folder, name)
     if kept is None:
         return StageStatus(name, State.OPEN, log="" if step.training else _own_log(name, folder))
-    changed = keeping.changed(kept, current, keeping.splits_of(project.settings))
+    changed = keeping.changed(kept, current, project.settings)
     known = _OF_VERDICT.get(kept.verdict, State.NOT_TESTED)
     return StageStatus(name, State.STALE if changed and known is not State.NOT_TESTED else known, kept, changed)  # nothing to be outdated
 
