@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import ranked
 
 from paralign.worker.protocol import Ranked, Share
+from paralign.worker.rank import _plain
 
 draw = np.random.RandomState(0)
 
@@ -341,3 +342,20 @@ def test_each_side_has_its_frameworks_launcher_unless_another_is_named(tmp_path)
     assert mpirun == ["mpirun", "-n", "4", "python", "main.py"]
     with pytest.raises(UsageError, match="no launcher of its own"):
         settings.launcher("reference", "numpy")
+
+
+class Seeded:
+    """A generator's state as Paddle's tells it: with where it lies."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __str__(self):
+        return f"-1 {self.number} 0 {id(self):#x} 8597922599604553149"
+
+
+def test_generators_of_two_processes_are_known_by_their_numbers_not_by_where_they_lie():
+    first, again, other = Seeded(1), Seeded(1), Seeded(2)
+    assert str(first) != str(again)
+    assert _plain([first]) == _plain([again])
+    assert _plain([first]) != _plain([other])

@@ -12,6 +12,7 @@ import inspect
 import os
 import pickle
 import random
+import re
 import sys
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
@@ -127,16 +128,20 @@ class _Generators:
         return {name: hashlib.sha256(pickle.dumps(_plain(state))).hexdigest()[:16] for name, state in found.items()}
 
 
+#: where an object lies, which Paddle's generators tell beside their numbers
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
+
+
 def _plain(state: Any) -> Any:
     """A generator's state as bytes.
 
-    A tensor as its array, an object of a framework's as its text.
+    A tensor as its array, an object of a framework's as its text, without the addresses in it: those are each process's own.
     """
     if hasattr(state, "numpy"):
         return state.numpy().tobytes()
     if isinstance(state, (tuple, list)):
         return [_plain(each) for each in state]
-    return state.tobytes() if isinstance(state, np.ndarray) else str(state)
+    return state.tobytes() if isinstance(state, np.ndarray) else _ADDRESS.sub("", str(state))
 
 
 def _device(description: RankDescription) -> str:
