@@ -182,3 +182,37 @@ def test_native_runs_beside_float64_are_not_looked_up(tmp_path, framework, monke
         perform(side.session, Job("operations", str(tmp_path / name), {"runs": ["native"]}, values))
         assert len(sizes) > 5
     assert len(side.session.fingerprints) == 0
+
+
+def halfway(graph):
+    """An operation between the two layers."""
+    scaled = [o for o in graph.operations if o.kind in ("multiply", "scale") and o.outputs[0].shape == X.shape]
+    return scaled[len(scaled) // 2]
+
+
+@pytest.mark.parametrize("way", ["plain", "in place", "loop", "early", "unset"])
+def test_an_experiment_makes_what_it_makes_by_itself_whatever_is_known(tmp_path, framework, way):
+    side = Watched(tmp_path, framework, way)
+    target = halfway(side.run())
+    side.run({target: np.full(X.shape, 0.125)}, attempt="1")
+    assert len(side.session.results) == 2
+    later = side.run({target: np.full(X.shape, 0.25)}, attempt="2")
+    (tmp_path / "fresh").mkdir()
+    fresh = Watched(tmp_path / "fresh", framework, way)
+    fresh.session.adapter.load_state(fresh.session.model, side.session.snapshot())
+    assert seen(fresh.run({target: np.full(X.shape, 0.25)}, attempt="1")) == seen(later)
+
+
+def test_a_known_result_takes_the_place_of_a_layer_in_experiments_alone(tmp_path, framework):
+    side = Watched(tmp_path, framework, "plain")
+    plain = side.run()
+    target = halfway(plain)
+    given = {target: np.full(X.shape, 0.125)}
+    side.run(given, attempt="1")
+    known = side.session.results._known
+    for cause, value in known.items():
+        known[cause] = value._replace(array=np.full_like(value.array, 3.0))
+    assert side.run().outputs[""].digest == plain.outputs[""].digest
+    assert side.run(given, attempt="2").outputs[""].digest == f"c1:{X.size},3.0"
+    perform(side.session, Job("describe", str(tmp_path / "about"), {}, {}))
+    assert len(side.session.results) == 0

@@ -90,6 +90,14 @@ class Watch:
         with unwatched():
             self._sink.before(inputs)
 
+    def known(self, op: str, inputs: List[Any], settings: Callable[[], Dict[str, Any]]) -> Any:
+        """What the sink knows an operation to make of its inputs, a tensor; None where it has to run."""
+        ask = getattr(self._sink, "known", None)
+        if ask is None:
+            return None
+        with unwatched():
+            return ask(self._count, op, common(op), inputs, settings)
+
     def after(
         self,
         op: str,

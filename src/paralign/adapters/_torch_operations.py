@@ -92,8 +92,10 @@ class _Mode(TorchDispatchMode):  # type: ignore[misc] # PyTorch's types are not 
             return func(*args, **kwargs)
         inputs = tensors((args, _read(func, kwargs)), _is_tensor)
         self._watch.before(inputs)
-        with self._watch.inside():
-            result = func(*args, **kwargs)
+        result = self._known(func, inputs, args, kwargs)
+        if result is None:
+            with self._watch.inside():
+                result = func(*args, **kwargs)
         outputs = tensors(result, _is_tensor)
         if not outputs:
             outputs = _written(func, args)
@@ -102,6 +104,12 @@ class _Mode(TorchDispatchMode):  # type: ignore[misc] # PyTorch's types are not 
         random = torch.Tag.nondeterministic_seeded in func.tags and _draws(func, args, kwargs)
         new = self._watch.after(str(func), inputs, outputs, _attributes(func, args, kwargs), random=random)
         return result if new is None else _put(result, outputs, inputs, new)
+
+    def _known(self, func: Any, inputs: List[Any], args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+        """What the sink knows an operation to make that changes nothing; None where it has to run."""
+        if func._schema.is_mutable or len(func._schema.returns) != 1:  # noqa: SLF001 - as in _written
+            return None
+        return self._watch.known(str(func), inputs, lambda: _attributes(func, args, kwargs))
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:

@@ -97,7 +97,11 @@ class Operation:
 
 @runtime_checkable
 class OperationSink(Protocol):
-    """What watches operations. Operations that the sink itself makes are not seen."""
+    """What watches operations. Operations that the sink itself makes are not seen.
+
+    It may have a method ``known(number, op, kind, inputs, settings)`` too, asked before an operation runs that changes nothing: a tensor
+    takes the place of the result, and the operation is not run; None where it is to run. ``settings()`` gives its other arguments.
+    """
 
     def before(self, inputs: List[Any]) -> None:
         """Take the inputs of an operation about to run, which it may change in place."""

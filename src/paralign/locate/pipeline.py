@@ -10,6 +10,7 @@ from paralign.errors import UsageError
 from paralign.locate.described import gradient_divergence, merged
 from paralign.locate.formula import repaired as repairing
 from paralign.locate.gradients.gradient_patching import proven
+from paralign.locate.laboratory.few_samples import few_samples
 from paralign.locate.laboratory.watched import Recorded, Watched
 from paralign.locate.shared_lines import divergences as divergences_of
 from paralign.locate.suspects import constants, element_types, one_sided, other_ways, random_operations, unreached
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.context import Context
     from paralign.dtypes import Typed
+    from paralign.locate.laboratory.few_samples import Few
     from paralign.locate.runs.dataflow import Graph, Value
     from paralign.locate.runs.judgement import Judgement
     from paralign.locate.types import Guilt
@@ -65,7 +67,30 @@ def forward(context: Context, *, diverged: bool = False) -> Searched:
     """
     if context.inputs is None or not context.observed:
         return Searched()
-    watched = Watched(context, Operations([DOUBLE, NATIVE]), {"inputs": context.inputs})
+    few = few_samples(context) if diverged else None
+    searched = None if few is None else _on_few(context, few)
+    if searched is not None:
+        return searched
+    return _searched(Watched(context, Operations([DOUBLE, NATIVE]), {"inputs": context.inputs}), diverged=diverged)
+
+
+def _on_few(context: Context, few: Few) -> Searched | None:
+    """As :func:`forward`, of some samples alone; None where these do not show what the whole batch shows."""
+    watched = Watched(context, Operations([DOUBLE, NATIVE]), {"inputs": few.inputs})
+    if not few.are_apart((watched.reference, watched.candidate)):
+        return None
+    searched = _searched(watched, diverged=True, whole=False)
+    if searched.blurred or not any(each.confirmed and not each.hidden for each in searched.divergences):
+        return None
+    searched.notes.append(f"located with {len(few.rows)} of the {few.size} samples, each of which differs by itself")
+    return searched
+
+
+def _searched(watched: Watched, *, diverged: bool, whole: bool = True) -> Searched:
+    """The guilty operations of a watched pass, and remarks.
+
+    ``whole``: all samples were watched; else it is not said what no value of theirs reached.
+    """
     judgement = watched.judgement()
     blurred = judgement.is_blurred()
     unexplained = diverged and not blurred and not judgement.wrong_outputs()
@@ -74,10 +99,13 @@ def forward(context: Context, *, diverged: bool = False) -> Searched:
     divergences = divergences_of(repairing.repaired(watched, judgement, found), watched)
     natives = watched.natives()
     lowered, raised = element_types.lowered(judgement, natives), element_types.raised(natives)
-    clamped, hidden = unreached.unreached(judgement), constants.unshown(judgement, natives)
-    alone = one_sided.one_sided(judgement)
-    notes += [*watched.remarks(), *raised, *clamped.notes, *filter(None, [hidden.note, alone.differ]), *alone.notes]
-    untested = list(filter(None, (clamped.warning, hidden.warning)))
+    notes += [*watched.remarks(), *raised]
+    untested: list[str] = []
+    if whole:
+        clamped, hidden = unreached.unreached(judgement), constants.unshown(judgement, natives)
+        alone = one_sided.one_sided(judgement)
+        notes += [*clamped.notes, *filter(None, [hidden.note, alone.differ]), *alone.notes]
+        untested = list(filter(None, (clamped.warning, hidden.warning)))
     branches = {} if watched.run_name == NATIVE else _branches((judgement.reference, judgement.candidate), natives)
     return Searched(divergences + lowered, notes, blurred, clean and not lowered, untested, branches)
 
@@ -216,6 +244,9 @@ def _replayed(context: Context, mode: str, attempt: str, *, backward: bool) -> R
     """As :func:`replayed`, always run."""
     if context.inputs is None or not context.observed:
         return None
+    if mode == "eval" and not attempt and not backward and _draws_nothing(context):
+        context.untested = []
+        return None
     plain, values = _asked(context, context.inputs, mode, attempt, backward=backward)
     order, name = replace(plain, runs=[DOUBLE]), "random" if mode == "train" else f"random-{mode}{'-backward' * backward}"
     keeping = replace(order, watch=Watch(redraw=Redraw(keep=True)))
@@ -258,6 +289,22 @@ def _replayed(context: Context, mode: str, attempt: str, *, backward: bool) -> R
         whole=None not in done and len(set(done)) == len(sides[0]),
         blurred=watched.judgement().is_blurred(),
     )
+
+
+def _draws_nothing(context: Context) -> bool:
+    """Whether the outputs were recorded, and nothing is random in the pass that :func:`forward` watches then.
+
+    What that records is taken again there. False also where a side does not run in float64.
+
+    Raises:
+        WorkerFailed: a side fails when it is watched.
+    """
+    if context.inputs is None or "forward" not in context.artifacts:
+        return False
+    few = few_samples(context)
+    watched = Watched(context, Operations([DOUBLE, NATIVE]), {"inputs": context.inputs if few is None else few.inputs})
+    captures = watched.reference, watched.candidate
+    return all(DOUBLE in runs_of(each).runs and not watched_pass(each, DOUBLE).random for each in captures)
 
 
 def _asked(context: Context, inputs: Capture, mode: str, attempt: str, *, backward: bool) -> tuple[Operations, dict[str, Capture]]:

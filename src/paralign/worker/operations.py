@@ -34,6 +34,7 @@ from paralign.worker.files import system_folders
 from paralign.worker.fingerprints import Fingerprint, Fingerprints, key_of
 from paralign.worker.forward import attempt_run, perturbed
 from paralign.worker.frames import is_users
+from paralign.worker.known_results import COSTLY, KnownResults, cause_of, taken
 from paralign.worker.masks import reaches_down, reaches_far, unmasked
 from paralign.worker.protocol import Operations, Ran, Watch, WatchedPass
 from paralign.worker.protocol.wire import encode
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 
     from paralign.adapters.base import Operation
     from paralign.capture import Capture, CaptureWriter
+    from paralign.worker.fingerprints import Key
+    from paralign.worker.known_results import Cause, Taken
 
 #: values whose sketches are written at a time
 CHUNK = 1024
@@ -92,7 +95,8 @@ def _pass(
         train(session, fed, options.steps, accumulate)
         inputs, labels = part_of(fed, options.steps, accumulate)[0]
     known = _known_values(session, options, run)
-    recorder = OperationRecorder(session, writer, run, options.watch, values, gradients=with_loss, known=known)
+    results = session.results if known is not None and options.attempt and not with_loss else None
+    recorder = OperationRecorder(session, writer, run, options.watch, values, gradients=with_loss, known=known, results=results)
     recorder.name(inputs, labels)
     with recorder:
         if with_loss:
@@ -147,13 +151,17 @@ class OperationRecorder:
         *,
         gradients: bool = False,
         known: Optional[Fingerprints] = None,
+        results: Optional[KnownResults] = None,
     ) -> None:
         self.session, self.writer, self.run, self.gradients = session, writer, run, gradients
         self.adapter: Any = session.adapter
         self._digesting = isinstance(self.adapter, Digesting)  # asked once: the check looks at every name of the protocol
         self._keep, self._keep_gradients = set(watch.keep), set(watch.keep_gradients)
         self._undo = set(watch.undo)
-        self._fingerprints = known
+        self._fingerprints, self._results = known, results
+        self._key: Optional[Key] = None  #: of the value that was looked at last
+        self._keys: Dict[int, Key] = {}
+        self._cause: Optional[Cause] = None  #: of the operation under way, whose result is to be remembered
         self._places: Dict[int, Tuple[int, Any]] = {}
         self._patch_values = values.get("patches")
         self._patches = {} if self._patch_values is None else {record.name: record for record in self._patch_values.records}
@@ -182,8 +190,36 @@ class OperationRecorder:
         """Know the inputs as they are now."""
         self._inputs = [self._identify(tensor) for tensor in inputs]
 
+    def known(self, number: int, op: str, kind: str, inputs: List[Any], settings: Callable[[], Dict[str, Any]]) -> Any:
+        """The result of a costly operation on inputs of an earlier experiment; None where it has to run."""
+        self._cause = None
+        if self._results is None or kind not in COSTLY:
+            return None
+        cause = cause_of(number, op, settings(), [self._taken(record, tensor) for record, tensor in zip(self._inputs, inputs)])
+        found = None if cause is None else self._results.find(cause)
+        if found is None:
+            self._cause = cause
+            return None
+        return self.adapter.from_array(found._replace(array=found.array.copy()))
+
+    def _taken(self, record: int, tensor: Any) -> "Optional[Taken]":
+        """What an input is known by; the bytes of one that was only moved are looked at here."""
+        try:
+            return taken(self.adapter.to_array(tensor), self._keys.get(record))
+        except UnsupportedTensor:
+            return None
+
+    def _remember_result(self, operation: "Operation") -> None:
+        """Keep what a costly operation made, for the experiments that follow."""
+        cause, self._cause = self._cause, None
+        if cause is None or self._results is None or cause[0] != operation.index or len(operation.outputs) != 1:
+            return
+        with suppress(UnsupportedTensor):
+            self._results.keep(cause, self.adapter.to_array(operation.outputs[0]))
+
     def after(self, operation: "Operation") -> Optional[List[Any]]:
         """Record what an operation made."""
+        self._remember_result(operation)
         new = self._draws.after(operation)
         new = self._patched(operation, operation.outputs if new is None else new) or new
         inputs, fields = self._sources(operation), _fields(operation)
@@ -395,6 +431,7 @@ class OperationRecorder:
             kind = fields["attrs"]["operation"]
             before = self._values.get(-1 if moved is None else moved)
             known = before if before is not None and (before.size, before.dtype) == (math.prod(shape), dtype) else None
+            self._key = None
             digest, sketch, rest = self._fingerprint(tensor, known, kind, dtype)
             value: Optional[Typed] = self.adapter.to_array(tensor) if keep else _outline(dtype, shape)
         except UnsupportedTensor:
@@ -405,6 +442,8 @@ class OperationRecorder:
             fields = {**fields, "attrs": {**fields["attrs"], "unmasked": rest}}
         record = self.writer.add(name, value, run=self.run, digest=digest, keep=keep and value is not None, **fields).id
         self._values[record] = _Value(digest, sketch, math.prod(shape), dtype, rest)
+        if self._key is not None:
+            self._keys[record] = self._key
         self._values.pop(record - RECENT, None)
         if sketch is not None:
             self._sketches.append((record, sketch))
@@ -425,7 +464,7 @@ class OperationRecorder:
             return Fingerprint(known.digest, None if known.sketch is None else self.adapter.sketch(tensor), None)
         if self._fingerprints is None or not dtype:
             return self._computed(tensor, dtype)
-        key = key_of(self.adapter.to_array(tensor))
+        key = self._key = key_of(self.adapter.to_array(tensor))
         found = self._fingerprints.find(key)
         if found is None:
             found = self._computed(tensor, dtype)

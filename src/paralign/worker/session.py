@@ -27,6 +27,7 @@ from paralign.worker import files, variables
 from paralign.worker.beside import Beside
 from paralign.worker.calling import call_model
 from paralign.worker.fingerprints import Fingerprints
+from paralign.worker.known_results import KnownResults
 from paralign.worker.trees import leaves, rebuild, structure, to_value
 
 if TYPE_CHECKING:
@@ -105,6 +106,8 @@ class Session:
         self.history: "Optional[History]" = None
         #: of values of passes that are watched by operation
         self.fingerprints = Fingerprints()
+        #: of costly operations in experiments
+        self.results = KnownResults()
         #: functions that run on the CPU although the side is on a card
         self.beside = Beside()
         if self._adapter is not None:

@@ -44,6 +44,7 @@ from paralign.worker import (
     training,
     update,
 )
+from paralign.worker.protocol import Operations
 from paralign.worker.protocol.wire import encode
 from paralign.worker.provenance import recording
 from paralign.worker.session import Session
@@ -155,6 +156,8 @@ def _again(session: Session, job: Job) -> Any:
 
 def _do(session: Session, job: Job) -> Any:
     order = job.order
+    if job.task != Operations.task:  # experiments follow each other
+        session.results.clear()
     values = {name: Capture.open(path) for name, path in job.values.items()}
     with session.capture(job.capture, job.task, job.settings) as writer:
         answer = TASKS[job.task](session, writer, order, values)

@@ -39,7 +39,14 @@ def where(value: Value) -> Place:
     return (value.maker.number, WRITTEN if value.maker.written else value.place)
 
 
-def fetch(wanted: Sequence[Value], run: str, record: Callable[[list[Place]], Capture], *, gradients: bool = False) -> dict[Value, Typed]:
+def fetch(
+    wanted: Sequence[Value],
+    run: str,
+    record: Callable[[list[Place]], Capture],
+    *,
+    besides: Sequence[Value] = (),
+    gradients: bool = False,
+) -> dict[Value, Typed]:
     """Values, or their gradients, from new runs of the side.
 
     Only those that a new run makes again.
@@ -51,10 +58,11 @@ def fetch(wanted: Sequence[Value], run: str, record: Callable[[list[Place]], Cap
         wanted: values of the recorded run.
         run: which pass.
         record: runs the side again and keeps the values (or gradients) at the places it is given.
+        besides: values that are kept in the first run too; no other run is made for them.
         gradients: whether the gradients are wanted.
     """
     found: dict[Value, Typed] = {}
-    asked = {value: where(value) for value in wanted}
+    asked = {value: where(value) for value in [*wanted, *besides]}
     for _ in range(ATTEMPTS):
         capture = record(sorted(set(asked.values()), key=str))
         if run not in runs_of(capture).runs:
@@ -62,11 +70,19 @@ def fetch(wanted: Sequence[Value], run: str, record: Callable[[list[Place]], Cap
         again = _Run(Graph(capture, run), gradients=gradients)
         kept = {value: other for value in asked if (other := again.counterpart(value, kept=True)) is not None}
         found.update({value: capture.value(again.held(other)) for value, other in kept.items()})
-        moved = {value: again.counterpart(value, kept=False) for value in asked if value not in found}
+        moved = {value: again.counterpart(value, kept=False) for value in wanted if value not in found}
         asked = {value: where(other) for value, other in moved.items() if other is not None}
         if not asked:
             break
     return found
+
+
+def made_again(values: Sequence[Value], graph: Graph) -> set[Value]:
+    """Those of some values that another run makes too."""
+    if not values:
+        return set()
+    run = _Run(graph, gradients=False)
+    return {value for value in values if run.counterpart(value, kept=False) is not None}
 
 
 def repeated(recorded: Graph, again: Graph, until: int) -> bool:

@@ -10,9 +10,10 @@ import numpy as np
 
 from paralign.capture import Capture, CaptureWriter, clear
 from paralign.capture import digest as digests
+from paralign.dtypes import STORAGE
 from paralign.errors import WorkerFailed
 from paralign.locate.gradients.gradient_faults import Gradients
-from paralign.locate.laboratory.recorded_values import fetch, lost, repeated
+from paralign.locate.laboratory.recorded_values import fetch, lost, made_again, repeated
 from paralign.locate.lines import tables
 from paralign.locate.runs.counterparts import ordered_distance
 from paralign.locate.runs.dataflow import Graph
@@ -127,6 +128,7 @@ class Watched(Recorded):
         #: values that a side did not make again
         self.lost: set[Value] = set()
         self._kept: dict[Value, Typed] = {}
+        self._lacking: list[Value] | None = None
         super().__init__(
             *captures
             or both(
@@ -200,11 +202,41 @@ class Watched(Recorded):
             Outdated: the reference's run was recorded in another process, and it does other operations in this one.
         """
         if own:
-            return self._fetched(wanted, self.context.candidate)
-        found = self._fetched([value for value in wanted if value not in self._kept], self.context.reference)
+            return self._fetched(self._made_unchanged(wanted), self.context.candidate)
+        new = [value for value in wanted if value not in self._kept]
+        found = self._fetched(new, self.context.reference, self._due_later(new))
         known = {value: self._kept[value] for value in wanted if value in self._kept}
         self._keep(found)
-        return {**known, **found}
+        return {**known, **{value: found[value] for value in new if value in found}}
+
+    def _made_unchanged(self, wanted: Sequence[Value]) -> list[Value]:
+        """The candidate's values that a run without experiments makes: what hangs on a replaced value is not asked of it."""
+        known = set(self._own.values.values())
+        changed = [value for value in wanted if value not in known]
+        again = made_again(changed, self._own)
+        return [value for value in wanted if value in known or value in again]
+
+    def _due_later(self, wanted: Sequence[Value]) -> list[Value]:
+        """Values that later experiments may take, fetched in the same run, as far as there is room to keep them.
+
+        An experiment puts in place what the reference computes and the candidate does not, behind what was put in place before.
+        """
+        if not wanted:
+            return []
+        if self._lacking is None:
+            judgement = self.judgement()
+            self._lacking = [v for v in self._graph.values.values() if v.maker is not None and not v.maker.written and judgement.lacking(v)]
+        room = KEPT - sum(typed.array.nbytes for typed in self._kept.values()) - sum(map(_bytes, wanted))
+        first, known = min(value.order for value in wanted), set(wanted)
+        found: list[Value] = []
+        for value in self._lacking:
+            if value.order < first or value in known or value in self._kept:
+                continue
+            room -= _bytes(value)
+            if room < 0:
+                break
+            found.append(value)
+        return found
 
     def _keep(self, found: dict[Value, Typed]) -> None:
         """Keep copies of the reference's values, as far as there is room.
@@ -226,7 +258,9 @@ class Watched(Recorded):
         """
         return self._fetched(wanted, self.context.reference, gradients=True)
 
-    def _fetched(self, wanted: Sequence[Value], side: Recorder, *, gradients: bool = False) -> dict[Value, Typed]:
+    def _fetched(
+        self, wanted: Sequence[Value], side: Recorder, besides: Sequence[Value] = (), *, gradients: bool = False
+    ) -> dict[Value, Typed]:
         if not wanted:
             return {}
 
@@ -236,8 +270,9 @@ class Watched(Recorded):
             order = replace(self.order, runs=[self.run_name], watch=watch)
             return side.record(f"{self.name}-values", order, self.given)
 
-        found = fetch(wanted, self.run_name, record, gradients=gradients)
-        missing = lost(wanted, found)
+        found = fetch(wanted, self.run_name, record, besides=besides, gradients=gradients)
+        recorded = {*self._graph.values.values(), *self._own.values.values()}
+        missing = [value for value in lost(wanted, found) if value in recorded]  # others are of runs with results replaced
         if missing and side.reused:
             raise Outdated(side.side)
         self.lost.update(missing)
@@ -255,6 +290,11 @@ class Watched(Recorded):
                 f"{self.other_ways} experiments were not made: the candidate does other operations, or makes other values, in each run"
             )
         return said
+
+
+def _bytes(value: Value) -> int:
+    """The size of a whole value, known by its record."""
+    return value.size * np.dtype(STORAGE[value.record.dtype]).itemsize if value.record.dtype in STORAGE else 0
 
 
 def _constants(recorder: Recorder, given: dict[str, Capture]) -> Capture | None:

@@ -6,6 +6,7 @@ A number or text itself, of an array its shape, its order and where its numbers 
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
@@ -29,6 +30,9 @@ LARGEST = 1 << 20
 
 #: radians between the weights of neighbouring elements in the two sums that tell one order from another
 _TURNS = 0.7, 1.9
+
+#: tables of weights that are kept, one for each power of two up to ``LARGEST``: 32 MB together
+KNOWN = 21
 
 
 def attribute(value: Any, name: str, default: Any = None) -> Any:
@@ -145,6 +149,18 @@ def _parts(array: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
     return np.stack([array.real, array.imag], axis=-1).astype(np.float64)
 
 
+def _rounded_up(size: int) -> int:
+    """The next power of two: so many tables are few."""
+    return 1 << max(0, size - 1).bit_length()
+
+
+@lru_cache(maxsize=KNOWN)
+def _turned(size: int) -> "np.ndarray[Any, Any]":
+    """The weights of elements by their places, a row for each turn."""
+    weights: "np.ndarray[Any, Any]" = np.cos(np.multiply.outer(np.array(_TURNS), np.arange(size)))
+    return weights
+
+
 def order_of(flat: "np.ndarray[Any, Any]") -> List[float]:
     """The root mean square, and sums that depend on the order of the elements.
 
@@ -153,6 +169,5 @@ def order_of(flat: "np.ndarray[Any, Any]") -> List[float]:
     with np.errstate(all="ignore"):
         finite = np.where(np.isfinite(flat), flat, 0.0)
         size = float(np.sqrt(np.dot(finite, finite)))
-        places = np.arange(flat.size)
-        sums = [float(np.dot(finite, np.cos(turn * places))) / size if size else 0.0 for turn in _TURNS]
+        sums = [float(np.dot(finite, turned)) / size if size else 0.0 for turned in _turned(_rounded_up(flat.size))[:, : flat.size]]
         return [size / max(1.0, float(np.sqrt(flat.size))), *sums]

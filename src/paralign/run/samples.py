@@ -1,0 +1,58 @@
+"""Some samples of a batch of inputs, as a capture of their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from paralign.capture import Capture, CaptureWriter, clear
+from paralign.model import Manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from paralign.model import Record
+
+#: what inputs are called in their capture
+NAME = "inputs"
+
+
+def leading(records: Sequence[Record]) -> int | None:
+    """The length of the first axis, if all tensors have that axis and the same length; else None."""
+    lengths = {record.shape[0] if record.shape else None for record in records}
+    return lengths.pop() if len(lengths) == 1 else None
+
+
+def batch_size(inputs: Capture) -> int | None:
+    """How many samples inputs hold; None where their tensors do not tell, or hold none."""
+    records = inputs.select(name=NAME)
+    if not records or any(record.text is not None or record.location is None for record in records):
+        return None
+    return leading(records)
+
+
+def bytes_of(inputs: Capture) -> int:
+    """The size of all tensors of inputs."""
+    return sum(inputs.value(record).array.nbytes for record in inputs.select(name=NAME))
+
+
+def taken(inputs: Capture, rows: Sequence[int], folder: Path) -> Capture:
+    """Inputs with some samples alone, written to a folder; what was there is replaced.
+
+    Args:
+        inputs: a capture whose :func:`batch_size` is known.
+        rows: the samples' places along the first axis.
+        folder: where the new capture goes.
+    """
+    clear(folder)
+    settings = inputs.manifest.settings
+    key = f"{settings.get('key', inputs.path)} samples {','.join(map(str, rows))}"
+    manifest = Manifest(stage=NAME, settings={"trees": {NAME: settings["trees"][NAME]}, "key": key})
+    with CaptureWriter(folder, manifest) as writer:
+        for record in inputs.select(name=NAME):
+            value = inputs.value(record)
+            some = np.ascontiguousarray(value.array[list(rows)])
+            writer.add(NAME, value._replace(array=some), role="input", leaf=record.leaf)
+    return Capture.open(folder)
