@@ -91,7 +91,7 @@ class Watch:
             self._sink.before(inputs)
 
     def known(self, op: str, inputs: List[Any], settings: Callable[[], Dict[str, Any]]) -> Any:
-        """What the sink knows an operation to make of its inputs, a tensor; None where it has to run."""
+        """The tensor that the sink knows an operation to make; None where it has to run."""
         ask = getattr(self._sink, "known", None)
         if ask is None:
             return None

@@ -75,7 +75,7 @@ def forward(context: Context, *, diverged: bool = False) -> Searched:
 
 
 def _on_few(context: Context, few: Few) -> Searched | None:
-    """As :func:`forward`, of some samples alone; None where these do not show what the whole batch shows."""
+    """As :func:`forward`, of some samples; None where they do not show what all show."""
     watched = Watched(context, Operations([DOUBLE, NATIVE]), {"inputs": few.inputs})
     if not few.are_apart((watched.reference, watched.candidate)):
         return None
@@ -292,9 +292,9 @@ def _replayed(context: Context, mode: str, attempt: str, *, backward: bool) -> R
 
 
 def _draws_nothing(context: Context) -> bool:
-    """Whether the outputs were recorded, and nothing is random in the pass that :func:`forward` watches then.
+    """Whether nothing is random in the pass that :func:`forward` watches.
 
-    What that records is taken again there. False also where a side does not run in float64.
+    What is recorded here is taken again there. False where the outputs were not recorded, or a side does not run in float64.
 
     Raises:
         WorkerFailed: a side fails when it is watched.

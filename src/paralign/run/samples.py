@@ -20,7 +20,7 @@ NAME = "inputs"
 
 
 def leading(records: Sequence[Record]) -> int | None:
-    """The length of the first axis, if all tensors have that axis and the same length; else None."""
+    """The length of the first axis, if it is the same in all tensors; else None."""
     lengths = {record.shape[0] if record.shape else None for record in records}
     return lengths.pop() if len(lengths) == 1 else None
 

@@ -59,9 +59,10 @@ class KnownResults:
 
 
 def taken(value: Typed, key: "Optional[Key]" = None) -> Optional[Taken]:
-    """What an input is known by, also where all its axes are in reverse order, as those of a transposed matrix are.
+    """What an input is known by.
 
-    None where its elements lie in another order, or are none of bytes. ``key`` spares a look at the bytes where it is known.
+    Its axes may be in reverse order, as those of a transposed matrix are. None where its elements lie in another order, or are none of
+    bytes. ``key`` spares a look at the bytes where it is known.
     """
     shape, array = tuple(value.array.shape), value.array
     if key is None:

@@ -191,7 +191,7 @@ class OperationRecorder:
         self._inputs = [self._identify(tensor) for tensor in inputs]
 
     def known(self, number: int, op: str, kind: str, inputs: List[Any], settings: Callable[[], Dict[str, Any]]) -> Any:
-        """The result of a costly operation on inputs of an earlier experiment; None where it has to run."""
+        """The result of a costly operation on known inputs; None where it has to run."""
         self._cause = None
         if self._results is None or kind not in COSTLY:
             return None

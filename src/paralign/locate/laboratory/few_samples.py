@@ -53,7 +53,7 @@ class Few:
     outputs: tuple[dict[str, str], dict[str, str]]
 
     def are_apart(self, captures: tuple[Capture, Capture]) -> bool:
-        """Whether both sides' watched runs of these samples give what their runs of all samples gave."""
+        """Whether both sides' runs of these samples give what those of all gave."""
         return all(_agree(capture, known) for capture, known in zip(captures, self.outputs, strict=True))
 
 
@@ -98,7 +98,7 @@ def _outputs(capture: Capture) -> list[Record]:
 
 
 def _errors(captures: tuple[Capture, Capture], outputs: list[list[Record]], size: int) -> NDArray[np.float64] | None:
-    """How far each sample is from the reference's, relatively, in the output that is wrong most.
+    """How far each sample is off, relatively, in the output that is wrong most.
 
     None where outputs have other shapes, or are none of floating numbers, or not finite.
     """

@@ -210,16 +210,17 @@ class Watched(Recorded):
         return {**known, **{value: found[value] for value in new if value in found}}
 
     def _made_unchanged(self, wanted: Sequence[Value]) -> list[Value]:
-        """The candidate's values that a run without experiments makes: what hangs on a replaced value is not asked of it."""
+        """The values that a run of the candidate makes in which nothing is replaced."""
         known = set(self._own.values.values())
         changed = [value for value in wanted if value not in known]
         again = made_again(changed, self._own)
         return [value for value in wanted if value in known or value in again]
 
     def _due_later(self, wanted: Sequence[Value]) -> list[Value]:
-        """Values that later experiments may take, fetched in the same run, as far as there is room to keep them.
+        """Values that later experiments may take, as far as there is room to keep them.
 
-        An experiment puts in place what the reference computes and the candidate does not, behind what was put in place before.
+        They are fetched in the same run. An experiment puts in place what the reference computes and the candidate does not, behind what
+        was put in place before.
         """
         if not wanted:
             return []
