@@ -91,6 +91,11 @@ def train_step(model, optimizer, batch):
         os._exit(9)
     if "hangs" in FAULT and RANK == 1:
         time.sleep(1000)
+    if "absent" in FAULT:
+        if RANK == 1:
+            time.sleep(1000)
+        time.sleep(1)
+        raise RuntimeError("gloo: TIMEOUT, peer 1")
     if "still" not in FAULT:
         np.random.rand()  # as dropout does, without a trace
     mean = x.mean(0)

@@ -150,6 +150,17 @@ def test_ranks_that_hang_end_by_the_time_limit_and_are_named(tmp_path):
     assert left_over(ranks) == []
 
 
+def test_a_rank_that_hangs_while_another_gives_up_waiting_is_named_with_its_line(tmp_path):
+    ranks, record = launched(tmp_path, "absent", 60)
+    with pytest.raises(WorkerFailed) as caught:
+        record()
+    assert "rank 0 of 2 failed first" in caught.value.message
+    assert "rank 1 is at" in caught.value.message
+    assert "rank 0 waited for rank 1, which does not take part" in caught.value.message
+    assert any(frame.startswith("rank 1: ") and "time.sleep(1000)" in frame for frame in caught.value.frames)
+    assert left_over(ranks) == []
+
+
 @pytest.mark.parametrize(
     ("edit", "words"),
     [

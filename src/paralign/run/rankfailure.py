@@ -153,7 +153,15 @@ def blamed(side: str, ends: list[Ended], logs: dict[int, Path], folder: Path) ->
         return _unknown(side, ends, logs, folder, launcher)
     log = logs.get(first.rank, folder / "launcher.log")
     said = [f"rank {first.rank} of {len(ends)} failed first, during {first.phase or 'its start'}: {first.told()}"]
-    said += [f"rank {end.rank}: {end.told()}" + (" (after it)" if end.raised else "") for end in ends if end is not first]
+    absent = [end for end in ends if first.lost and end.stack and not end.failed and not end.done]  # what the first waited for
+    for end in ends:
+        if end in absent:
+            said.append(f"rank {end.rank} {stacks.where(end.stack)} when it was ended; during {end.phase or 'its start'}")
+        elif end is not first:
+            said.append(f"rank {end.rank}: {end.told()}" + (" (after it)" if end.raised else ""))
+    if absent:
+        listed = ", ".join(str(end.rank) for end in absent)
+        said.append(f"rank {first.rank} waited for rank {listed}, which does not take part: every rank has to make the same calls")
     frames, traceback = [], ""
     if first.answer is not None:
         reply = first.answer.reply
@@ -162,6 +170,8 @@ def blamed(side: str, ends: list[Ended], logs: dict[int, Path], folder: Path) ->
     else:
         frames = [str(frame) for frame in reversed(stacks.users(first.crash) or first.crash[:3])]
         said.append(f"last lines of its log:\n{_quoted(first.rank, log)}")
+    for end in absent:
+        frames = [*frames, *(f"rank {end.rank}: {frame}" for frame in reversed(stacks.users(end.stack)))]
     said += _launchers_words(launcher, first.rank)
     kind = first.answer.reply.type if first.answer is not None else ("killed" if first.end and first.end.signal else "exited")
     failure = RanksFailed(kind, "\n".join(said), traceback=traceback, log=str(log), side=side, frames=frames)

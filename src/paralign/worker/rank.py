@@ -13,6 +13,7 @@ import os
 import pickle
 import random
 import re
+import signal
 import sys
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
@@ -78,13 +79,16 @@ def _watch_time(folder: str, rank: int, deadline: float) -> None:
 
 
 def _watch_crashes(folder: str, rank: int) -> None:
-    """Have the stack written where the process crashes.
+    """Have the stack written where the process crashes, or is told to end while it hangs.
 
     Paddle puts handlers of its own in place when it is imported.
     """
     fault = open(rank_file(folder, rank, "fault"), "a", encoding="utf-8")  # noqa: SIM115 - as above
     faulthandler.disable()
     faulthandler.enable(file=fault)
+    stopped = open(rank_file(folder, rank, "stacks"), "a", encoding="utf-8")  # noqa: SIM115 - as above
+    faulthandler.unregister(signal.SIGTERM)  # else it would take its handler for still in place
+    faulthandler.register(signal.SIGTERM, file=stopped, chain=True)
 
 
 def _await_others(folder: str, nproc: int) -> None:
@@ -240,6 +244,7 @@ class _Rank:
         state = self._values(model)
         kept = plain if self._is_same(plain, model) else model
         layers = self._layers(model)
+        _watch_crashes(self.description.folder, self.rank)  # joining a group has put other handlers in place
         self.progress.say("build_optimizer(model)")
         random_layers = self._quieted(model)
         built, scheduler = share.optimizer(session, kept)

@@ -145,7 +145,7 @@ def _tell_failures(result: StageResult, broken: list[Broken], context: Context) 
         said = f"{each.failed.raised.type}: {each.failed.raised.message}"
         where = f" for {each.failed.path}" if each.failed.path else ""
         result.pairs.append(Pair(each.key, None, None, verdict=ERROR, notes=[f"it failed{where}: {said}"]))
-        rows.append([each.key, ERROR, said])
+        rows.append([each.key, ERROR, said.partition("\n")[0]])  # in full below it
     result.tables.append(Listing("parts", ["part", "verdict", "said"], rows))
     first = broken[0]
     known_fix = remedy(first.failed.raised.type, first.failed.raised.message, context.framework(first.side))
