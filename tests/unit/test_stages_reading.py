@@ -200,6 +200,26 @@ def test_loaders_that_shuffle_in_their_own_ways_are_compared_as_sets():
     assert "the order of the batches is shuffled on both sides: compared as a set, 30 of 30 samples in them are the same" in stage.notes
 
 
+class Named(Loader):
+    """Batches as dicts, their leaves in an order of the loader's own."""
+
+    def __init__(self, data, shuffle, names):
+        super().__init__(data, shuffle)
+        self.names = names
+
+    def __iter__(self):
+        return ({name: dict(zip(("image", "label"), batch, strict=True))[name] for name in self.names} for batch in super().__iter__())
+
+
+def test_shuffled_batches_meet_whatever_the_order_of_their_leaves():
+    reference = Named(Data(30), one_way, ["image", "label"])
+    found = checked(reference, Named(Data(30), another_way, ["label", "image"]), datasets=False)["data"]
+    assert found.verdict == ALIGNED
+    assert any("30 of 30 samples in them are the same" in note for note in found.notes)
+    wrong = Named(Data(30, lambda i, x: x + (i == 17)), another_way, ["label", "image"])
+    assert checked(reference, wrong, datasets=False)["data"].verdict == DIVERGED
+
+
 def test_each_pass_may_leave_out_other_samples():
     result = checked(Loader(Data(30), one_way, drop_last=True), Loader(Data(30), another_way, drop_last=True))
     assert result.verdict == ALIGNED

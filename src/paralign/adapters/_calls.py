@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 _STDLIB = str(Path(os.__file__).parent)
 _PARALIGN = str(Path(__file__).parent.parent)
 
+#: files of paralign's that stand between the user's code and the framework's (:mod:`paralign.adapters._mixed_torch`)
+_BETWEEN = frozenset(str(Path(__file__).parent / f"_mixed_{name}.py") for name in ("torch", "paddle"))
+
 
 def _inside(path: str, folder: str) -> bool:
     return path.startswith(folder + os.sep)
@@ -80,7 +83,7 @@ class SourceLine:
             path = frame.f_code.co_filename
             if self.is_users(path):
                 found.append(f"{path}:{frame.f_lineno}")
-            elif path.startswith(_PARALIGN):
+            elif path.startswith(_PARALIGN) and path not in _BETWEEN:
                 break
             frame = frame.f_back
         return tuple(found)

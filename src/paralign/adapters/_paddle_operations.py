@@ -226,14 +226,14 @@ class _Patches:
         wrapped: Dict[int, Any] = {}
         for home in (paddle._C_ops, paddle._legacy_C_ops):  # noqa: SLF001 - Paddle's only names for its operations
             for name, function in vars(home).items():
-                if isinstance(function, types.BuiltinFunctionType) and not name.startswith("__"):
+                if _is_operation(function) and not name.startswith("__"):
                     wrapped.setdefault(id(function), _wrap(name, function))
         for name, module in list(sys.modules.items()):
             space = getattr(module, "__dict__", None)
             if not isinstance(space, dict) or name.startswith("paddle.base.libpaddle"):
                 continue
             for key, value in list(space.items()):
-                if type(value) is types.BuiltinFunctionType and id(value) in wrapped:
+                if id(value) in wrapped and _is_operation(value):
                     self._undo.append((module, key, value))
                     setattr(module, key, wrapped[id(value)])
         for name in (*_METHODS, *(f"__{operator}__" for operator in _OPERATORS)):
@@ -269,6 +269,11 @@ class _Wrapped(property):
     def __init__(self, getter: Callable[..., Any], setter: Callable[..., Any], attribute: Any) -> None:
         super().__init__(getter, setter)
         self._paralign_wraps = attribute
+
+
+def _is_operation(value: Any) -> bool:
+    """Whether a value is one of Paddle's functions, as it is or as float64 runs have it."""
+    return type(value) is types.BuiltinFunctionType or hasattr(value, "_paralign_joins")
 
 
 def _setting(flag: Any) -> Callable[..., Any]:

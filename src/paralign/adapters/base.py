@@ -384,6 +384,14 @@ class Defaulting(Protocol):
 
 
 @runtime_checkable
+class Mixing(Protocol):
+    """A framework whose operations refuse float32 values beside float64 ones."""
+
+    def mix(self, *, on: bool) -> None:
+        """From now on operations take both in float64 where they would refuse; or no longer."""
+
+
+@runtime_checkable
 class Metering(Protocol):
     """A framework that tells how much memory of a device its tensors have in use."""
 

@@ -34,6 +34,7 @@ from paralign.adapters import (
 )
 from paralign.adapters._autocast_paddle import idle_casts, no_autocast
 from paralign.adapters._calls import Calls, Paths, SourceLine, Target, attached
+from paralign.adapters._mixed_paddle import Mixing
 from paralign.adapters._operations import constructed
 from paralign.adapters._paddle_recurrent import in_steps
 from paralign.adapters._tensors_paddle import NAMES, TYPES, held_still, recordable
@@ -66,6 +67,8 @@ _FLAGS = (
 
 #: kinds of layers that register running statistics as parameters -> their names
 _STATISTICS = {"BatchNorm": ("_mean", "_variance"), "SpectralNorm": ("weight_u", "weight_v")}
+
+_MIXING = Mixing()
 
 _LOADERS = ("set_state_dict", "set_dict", "load_dict")
 
@@ -149,6 +152,13 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
             yield
         finally:
             paddle.set_default_dtype(before)
+
+    def mix(self, *, on: bool) -> None:
+        """Have operations that refuse float32 beside float64 take both in float64; or not."""
+        if on:
+            _MIXING.install()
+        else:
+            _MIXING.remove()
 
     def is_tensor(self, value: Any) -> bool:
         """Whether ``value`` is an eager ``paddle.Tensor``."""

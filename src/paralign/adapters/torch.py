@@ -33,6 +33,7 @@ from paralign.adapters import (
     _values,
 )
 from paralign.adapters._calls import Calls, Paths, SourceLine, Target, attached
+from paralign.adapters._mixed_torch import Mixing
 from paralign.adapters._operations import constructed
 from paralign.adapters._tensors_torch import NAMES, TYPES, recordable, refuse_lazy
 from paralign.adapters.base import TF32_OVERRIDE, Entry
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from paralign.adapters.base import History, OperationSink, Select, Sink
+
+_MIXING = Mixing()
 
 
 class TorchAdapter(_lazily_torch.BuildsLazily, _lending_torch.Lends, _diagnosis_torch.Diagnoses, _training_torch.Trains):
@@ -128,6 +131,13 @@ class TorchAdapter(_lazily_torch.BuildsLazily, _lending_torch.Lends, _diagnosis_
             yield
         finally:
             torch.set_default_dtype(before)
+
+    def mix(self, *, on: bool) -> None:
+        """Have operations that refuse float32 beside float64 take both in float64; or not."""
+        if on:
+            _MIXING.install()
+        else:
+            _MIXING.remove()
 
     def is_tensor(self, value: Any) -> bool:
         """Whether ``value`` is a ``torch.Tensor``."""

@@ -216,14 +216,15 @@ def perturbed(session: Session, arguments: Any, state: Dict[str, Typed], seed: i
 def nudge(value: Typed, random: np.random.RandomState) -> Typed:
     """Move every element to one of its two neighbours at random.
 
-    Raw types are moved by their bits, never past zero or infinity.
+    Zero stays: it is no result of rounding, and what is below it may be no time, count or place. Raw types are moved by their bits.
     """
     up = random.randint(0, 2, value.array.shape).astype(bool)
     if value.array.dtype.kind == "f":
         towards = np.where(up, np.inf, -np.inf).astype(value.array.dtype)
         with np.errstate(over="ignore", under="ignore"):
             moved = np.nextafter(value.array, towards)
-        return Typed(np.where(np.isfinite(moved) & np.isfinite(value.array), moved, value.array), value.dtype)
+        movable = np.isfinite(moved) & np.isfinite(value.array) & (value.array != 0)
+        return Typed(np.where(movable, moved, value.array), value.dtype)
     bits = value.array
     exact = widen(value)
     movable = np.isfinite(exact) & (exact != 0)

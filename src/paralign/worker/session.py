@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from paralign.adapters import finding
-from paralign.adapters.base import Adapter, Entry, Lending, Observing, Remembering, Training
+from paralign.adapters.base import Adapter, Entry, Lending, Mixing, Observing, Remembering, Training
 from paralign.adapters.finding import detect, load
 from paralign.capture import Capture, CaptureWriter
 from paralign.dtypes import Typed, is_complex, is_floating, narrow, widen
@@ -317,6 +317,8 @@ class Session:
 
     def restore(self, state: Dict[str, Typed]) -> None:
         """Put a snapshot back, element types included."""
+        if isinstance(self.adapter, Mixing):
+            self.adapter.mix(on=False)
         before = {v.dtype for v in state.values() if is_floating(v.dtype) and not is_complex(v.dtype)}
         if len(before) == 1 and self.precisions() != before:
             self.adapter.cast(self.model, before.copy().pop())
@@ -340,14 +342,23 @@ class Session:
                 self.adapter.clear_gradients(self.model, None)
 
     def to_double(self) -> None:
-        """Cast the model to float64.
+        """Cast the model to float64; :meth:`restore` undoes it.
 
         Raises:
             UsageError: the model mixes element types, so that casting it back would lose which was which.
         """
         if len(self.precisions()) > 1:
             raise UsageError(f"the model mixes element types ({', '.join(sorted(self.precisions()))})", where=self.side)
-        self.adapter.cast(self.model, DOUBLE)
+        self.cast(DOUBLE)
+
+    def cast(self, dtype: str) -> None:
+        """Cast the model.
+
+        In float64, operations take its values beside float32 constants of the code.
+        """
+        self.adapter.cast(self.model, dtype)
+        if isinstance(self.adapter, Mixing):
+            self.adapter.mix(on=dtype == DOUBLE)
 
     def close(self) -> None:
         """Give a live model back as it was."""

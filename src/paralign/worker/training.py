@@ -291,7 +291,7 @@ class _Training:
         precision = session.precisions()
         session.restore(self.state)
         for dtype in precision - session.precisions():
-            session.adapter.cast(session.model, dtype)
+            session.cast(dtype)
         adapter.clear_gradients(session.model, None)
         self.put_back()
         session.adapter.seed(session.base_seed + 1)
@@ -370,7 +370,7 @@ def _is_random(session: Session, inputs: Any, state: Dict[str, Typed], put_back:
             seen.append([session.adapter.to_array(leaf).array.copy() for _, leaf in leaves(outputs, known) if known(leaf)])
             session.restore(state)
             for dtype in precision - session.precisions():
-                session.adapter.cast(session.model, dtype)
+                session.cast(dtype)
     return any(not np.array_equal(a, b, equal_nan=a.dtype.kind in "fc") for a, b in zip(*seen))
 
 

@@ -12,7 +12,7 @@ import hashlib
 import time
 import zlib
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -208,49 +208,58 @@ def read(session: Session, dataset: Any, seconds: float, *, until: float = PATIE
     return found
 
 
-def rows(session: Session, batch: Any) -> "Optional[List[Tuple[int, int, Any]]]":
+class Row(NamedTuple):
+    """One sample of a batch: what its leaves are called, and their fingerprints."""
+
+    leaves: Tuple[str, ...]
+    #: hash and hash of the form of each leaf
+    parts: List[Tuple[int, int]]
+    #: those of the leaves, one after the other
+    figures: Any
+
+
+def rows(session: Session, batch: Any) -> "Optional[List[Row]]":
     """Fingerprints of the samples that a batch was put together of.
 
     None where its arrays do not share their first axis.
-
-    The figures of a row's leaves stand one after the other.
     """
-    values = []
-    for _, leaf in leaves(batch, session.adapter.is_tensor):
+    values: Dict[str, Typed] = {}
+    for path, leaf in leaves(batch, session.adapter.is_tensor):
         try:
             value = to_value(leaf, session.adapter)
         except UnsupportedTensor:
             return None
         if not isinstance(value, str):  # texts are told apart by what stands beside them
-            values.append(value)
-    if not values or any(v.array.ndim == 0 or len(v.array) != len(values[0].array) for v in values):
+            values[path] = value
+    arrays = [value.array for value in values.values()]
+    if not arrays or any(array.ndim == 0 or len(array) != len(arrays[0]) for array in arrays):
         return None
     found = []
-    for number in range(len(values[0].array)):
-        each = [fingerprint(v._replace(array=v.array[number])) for v in values]
-        together = repr([(own, form) for own, form, _ in each]).encode()
-        forms = repr([form for _, form, _ in each]).encode()
-        found.append((_hash(together), zlib.crc32(forms), np.concatenate([figures for _, _, figures in each])))
+    for number in range(len(arrays[0])):
+        each = [fingerprint(v._replace(array=v.array[number])) for v in values.values()]
+        found.append(Row(tuple(values), [(own, form) for own, form, _ in each], np.concatenate([figures for _, _, figures in each])))
     return found
 
 
 def record_rows(session: Session, writer: CaptureWriter, batches: Iterable[Any], *, until: float) -> Rows:
-    """Record what a loader's batches hold, as ``rows.numbers`` and ``rows.figures``."""
-    numbers: List[Tuple[int, int, int]] = []
-    figures: List[Any] = []
+    """Record what a loader's batches hold.
+
+    ``rows.parts`` has hashes and hashes of forms, shape ``(samples, leaves, 2)``; ``rows.figures`` the figures of all leaves.
+    """
+    known: List[Row] = []
     began = time.perf_counter()
     for batch in batches:
         found = rows(session, batch)
-        if found is None or (figures and any(len(f) != len(figures[0]) for _, _, f in found)):
+        if found is None or any(row.leaves != (known or found)[0].leaves for row in found):
             return Rows(0, ended=False, apart=False)
-        for own, form, known in found:
-            numbers.append((len(numbers), own, form))
-            figures.append(known)
-        if time.perf_counter() - began > until or len(numbers) >= MOST:
-            return Rows(len(numbers), ended=False, apart=True)
-    writer.add("rows.numbers", np.array(numbers, np.int64).reshape(-1, 3), role="state", attrs={"dtype": "float32"})
-    writer.add("rows.figures", np.array(figures, np.float64).reshape(len(numbers), -1), role="state")
-    return Rows(len(numbers), ended=True, apart=True)
+        known += found
+        if time.perf_counter() - began > until or len(known) >= MOST:
+            return Rows(len(known), ended=False, apart=True)
+    names = known[0].leaves if known else ()
+    parts = np.array([row.parts for row in known], np.int64).reshape(len(known), len(names), 2)
+    writer.add("rows.parts", parts, role="state", attrs={"dtype": "float32", "leaves": list(names)})
+    writer.add("rows.figures", np.array([row.figures for row in known], np.float64).reshape(len(known), -1), role="state")
+    return Rows(len(known), ended=True, apart=True)
 
 
 def followed(found: Fingerprints, samples: Iterator[Any], *, until: float = ENDLESS, most: Optional[int] = None) -> bool:

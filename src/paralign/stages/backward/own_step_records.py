@@ -12,10 +12,11 @@ import numpy as np
 
 from paralign.comparison import compare_pair, measure
 from paralign.context import PERTURBED
+from paralign.dtypes import widen
 from paralign.errors import WorkerFailed
 from paralign.model import Noise
 from paralign.stages.common.judging import Noises
-from paralign.stages.steps import running
+from paralign.stages.steps import resolution, running
 from paralign.worker.protocol import Batch, Feed, OwnStepped, OwnSteps
 from paralign.worker.session import DOUBLE, NATIVE
 
@@ -105,9 +106,25 @@ class Steps:
             if pair.noise is not None and share is not None:
                 pair.noise = max(pair.noise, running.stored(share), key=lambda n: n.value)
             own = self._native_noise(pair.reference)
-            if pair.noise is not None and own is not None:
-                pair.noise = max(pair.noise, own, key=lambda n: n.value)
+            stored = self._stored(pair, method, step)
+            for further in (own, stored):
+                if pair.noise is not None and further is not None:
+                    pair.noise = max(pair.noise, further, key=lambda n: n.value)
         return pairs
+
+    def _stored(self, pair: Pair, method: Method, step: int) -> Noise | None:
+        """What storing a parameter makes of its change, where native steps are compared."""
+        record, weights = pair.reference, self.context.weights
+        if NATIVE not in (method.reference_run, method.candidate_run) or record is None or record.role != "parameter":
+            return None
+        if weights is None or pair.stats is None or not pair.stats.rms_reference:
+            return None
+        held = [each for each in weights.select(name=record.name, role="parameter") if each.location is not None]
+        if not held:
+            return None
+        size = resolution.rms(np.asarray(widen(weights.value(held[0]))))
+        share = resolution.stored(held[0].dtype, size, pair.stats.rms_reference, step + 1)
+        return Noise(share, f"storing the parameter in {held[0].dtype}")
 
     def _native_noise(self, record: Record | None) -> Noise | None:
         """How far a value of the reference lies from that of its native steps with equal draws."""

@@ -163,7 +163,7 @@ def _as_set(context: Context, result: StageResult, captures: tuple[Capture, Capt
     if outcome is Outcome.REPLAYED:
         result.notes.append(f"{SHUFFLED}, and drawn: compared is what both loaders make of the same samples, with the reference's draws")
         return
-    first, second = (sample_fingerprints.rows(c) for c in captures)
+    first, second = sample_fingerprints.rows(*captures)
     if first is None or second is None:
         apart = all(answer.rows is None or answer.rows.apart for answer in answers)
         why = "they are too many to be read to the end" if apart else "they cannot be taken apart into samples"

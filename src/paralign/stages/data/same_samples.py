@@ -169,5 +169,5 @@ def is_apart(captures: tuple[Capture, Capture]) -> bool:
 
     What stands beside a sample decides how it is padded.
     """
-    tables = [sample_fingerprints.rows(c) for c in captures]
+    tables = sample_fingerprints.rows(*captures)
     return any(table is not None and len(set(table.numbers[:, sample_fingerprints.FORM].tolist())) > 1 for table in tables)

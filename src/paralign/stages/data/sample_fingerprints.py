@@ -5,6 +5,7 @@ Values are asked for only where fingerprints differ too much.
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from collections import Counter
 from dataclasses import dataclass, field
@@ -274,6 +275,30 @@ def _near(first: Table, second: Table, left: list[int], rest: list[int], toleran
     return count
 
 
-def rows(capture: Capture) -> Table | None:
-    """What a loader's batches hold, row by row; None where that was not read to the end."""
-    return tables(capture, "rows").get("")
+def rows(reference: Capture, candidate: Capture) -> tuple[Table | None, Table | None]:
+    """What both loaders' batches hold, by sample; None where not read to the end.
+
+    Leaves of the same names stand in the reference's order on both sides, others as they come.
+    """
+    ends = [capture.select(name="rows.parts", role="state") for capture in (reference, candidate)]
+    names = [tuple(end[0].attrs["leaves"]) if end else () for end in ends]
+    same = sorted(names[0]) == sorted(names[1])
+    return _rows(reference, names[0]), _rows(candidate, names[0] if same else names[1])
+
+
+def _rows(capture: Capture, leaves: tuple[str, ...]) -> Table | None:
+    """The samples of a loader's batches, their leaves in some order."""
+    records = capture.select(name="rows.parts", role="state")
+    if not records:
+        return None
+    own = list(records[0].attrs["leaves"])
+    order = [own.index(leaf) for leaf in leaves]
+    parts = capture.array(records[0])[:, order]
+    figures = capture.array(capture.select(name="rows.figures", role="state")[0])
+    figures = figures.reshape(len(parts), len(own), SKETCH + BINS)[:, order].reshape(len(parts), -1)
+    numbers = np.zeros((len(parts), 3), np.int64)
+    numbers[:, INDEX] = np.arange(len(parts))
+    for row, part in enumerate(parts):
+        numbers[row, HASH] = int.from_bytes(hashlib.blake2b(part.tobytes(), digest_size=8).digest(), "big", signed=True)
+        numbers[row, FORM] = zlib.crc32(np.ascontiguousarray(part[:, 1]).tobytes())
+    return Table(numbers[:, INDEX], numbers, figures, str(records[0].attrs["dtype"]))

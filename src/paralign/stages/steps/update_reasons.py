@@ -61,7 +61,9 @@ def identified(experiment: Experiment, moves: Moves) -> tuple[Known, Known]:
         starts = [told[index]]
         if about["own"] and other:
             base = next(iter(other.values()))
-            starts += [_filled(_told(about, rates, base), traces), other]
+            unclipped = replace(base, clip=Terms(base.family, ()).clip)
+            # what it does not tell is taken from the other side first: a difference that its steps do not show is none
+            starts = [_filled(_told(about, rates, unclipped), traces), *starts, _filled(_told(about, rates, base), traces), other]
         starts = [start for start in starts if start]
         if about["own"]:
             starts += _guesses(about, rates, traces)

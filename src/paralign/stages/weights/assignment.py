@@ -23,10 +23,11 @@ from paralign.locate import pipeline
 from paralign.model import DIVERGED, Manifest, Tolerance
 from paralign.run import samples
 from paralign.run.recorder import both
+from paralign.stages.common import lower_precision
 from paralign.stages.common.forward_passes import reference_alone
-from paralign.stages.common.judging import PERTURBATION, choose, final, paired, points_of
+from paralign.stages.common.judging import FLOAT64, PARTLY, PERTURBATION, choose, final, paired, points_of
 from paralign.stages.weights import uses
-from paralign.worker.protocol import Calls, Forward, Load
+from paralign.worker.protocol import Calls, Forward, Load, Lowered
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
@@ -231,6 +232,7 @@ class Trials:
         self._method: Method | None = None
         self._busy = 0.0
         self._truth: Capture | None = None
+        self._lowered: bool | None = None
 
     @classmethod
     @contextmanager
@@ -327,7 +329,22 @@ class Trials:
             if method.name == PERTURBATION.name:  # the least noise, generously: only the best is sought
                 method = replace(PERTURBATION, noise_runs=("no such run",), limit=1000.0)
             self._method = method
+        error = _error(self._truth, candidate, self._method)
+        if self._method is not FLOAT64 or not 1.0 < error <= lower_precision.MOST or not self._computes_lower():
+            return error
+        self._method = replace(PARTLY, noise_runs=(NATIVE,))
         return _error(self._truth, candidate, self._method)
+
+    def _computes_lower(self) -> bool:
+        """Whether the candidate's float64 run computes partly in less; asked once."""
+        if self._lowered is None:
+            values = {} if self.context.inputs is None else {"inputs": self.context.inputs}
+            try:
+                found = Lowered.answer(self.context.candidate.record("lowered-forward", Lowered("forward"), values)).lowered
+            except WorkerFailed:
+                found = []
+            self._lowered = bool(found)
+        return self._lowered
 
 
 def _error(reference: Capture, candidate: Capture, method: Method) -> float:

@@ -1,0 +1,97 @@
+"""Models whose code makes float32 constants: in a float64 run they meet float64 values."""
+
+from __future__ import annotations
+
+import types
+
+import numpy as np
+import pytest
+
+from paralign import Side, check
+
+torch = pytest.importorskip("torch")
+paddle = pytest.importorskip("paddle")
+
+INPUTS = np.random.RandomState(0).randn(4, 6).astype("float32")
+
+
+class Reference(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = torch.nn.Linear(6, 5), torch.nn.Linear(5, 3)
+
+    def forward(self, x):
+        table = torch.linspace(0, 1, 25, dtype=torch.float32).reshape(5, 5)
+        return self.second(torch.tanh(self.first(x)) @ table)
+
+
+class Candidate(paddle.nn.Layer):
+    rows = 5
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = paddle.nn.Linear(6, 5), paddle.nn.Linear(5, 3)
+
+    def forward(self, x):
+        table = paddle.linspace(0, 1, 25, dtype="float32").reshape([5, 5])
+        hidden = paddle.tanh(self.first(x))
+        both = paddle.concat([hidden, paddle.zeros([len(x), 1])], axis=1)[:, : self.rows]
+        return self.second(paddle.einsum("ni,ij->nj", both, table))
+
+
+def functions(model, framework, optimizer):
+    return Side(
+        framework=framework,
+        functions={
+            "build_model": model,
+            "loss": lambda outputs, labels: ((outputs - labels) ** 2).mean(),
+            "build_optimizer": optimizer,
+        },
+    )
+
+
+def checked(candidate=Candidate):
+    return check(
+        functions(Reference, "torch", lambda model: torch.optim.SGD(model.parameters(), lr=0.1)),
+        functions(candidate, "paddle", lambda model: paddle.optimizer.SGD(0.1, parameters=model.parameters())),
+        inputs=INPUTS,
+        labels=np.ones((4, 3), "float32"),
+        stages=["weights", "forward", "loss", "backward"],
+    )
+
+
+def test_both_sides_run_in_float64_and_agree():
+    result = checked()
+    assert {stage.name: stage.verdict for stage in result.stages} == dict.fromkeys(("weights", "forward", "loss", "backward"), "aligned")
+    for name in ("forward", "backward"):
+        assert result[name].method == "float64"
+        assert not [note for note in result[name].notes if "does not run in float64" in note]
+
+
+def test_a_mistake_is_seen_where_float32_alone_would_hide_it():
+    class Wrong(Candidate):
+        def forward(self, x):
+            return super().forward(x) * (1 + 1e-8)
+
+    assert checked()["forward"].wrong == []
+    found = checked(Wrong)["forward"]
+    assert max(pair.error for pair in found.pairs) > 5e-9  # native runs round to 6e-8
+
+
+def test_nothing_is_changed_afterwards():
+    checked()
+    assert isinstance(paddle._C_ops.matmul, types.BuiltinFunctionType)
+    with pytest.raises(ValueError, match="type of data"):
+        paddle.matmul(paddle.ones([2, 2], "float32"), paddle.ones([2, 2], "float64"))
+    with pytest.raises(RuntimeError, match="same dtype"):
+        torch.ones(2, 2) @ torch.ones(2, 2, dtype=torch.float64)
+
+
+def test_what_a_native_run_refuses_stays_refused():
+    class Mixed(Candidate):
+        def forward(self, x):
+            return super().forward(paddle.matmul(x, paddle.eye(6, dtype="float64")))
+
+    result = checked(Mixed)
+    assert result["forward"].verdict == "error"
