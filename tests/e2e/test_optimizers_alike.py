@@ -210,6 +210,35 @@ def test_an_optimizer_that_cannot_be_saved_is_a_warning():
     assert any("the candidate's optimizer has no state_dict()" in w for w in result.warnings), told(result)
 
 
+class Apart(P.Optimizer):
+    """Momentum that Paddle's ``state_dict`` knows nothing of."""
+
+    def __init__(self, parameters):
+        super().__init__(learning_rate=0.01, parameters=parameters)
+        self.velocity = {}
+
+    @paddle.no_grad()
+    def step(self):
+        for p in self._parameter_list:
+            self.velocity[p.name] = 0.9 * self.velocity.get(p.name, paddle.zeros_like(p)) + p.grad
+            p.set_value(p - self.get_lr() * self.velocity[p.name])
+
+
+class HalfSaved(Apart):
+    """Its state has something else in it."""
+
+    def state_dict(self):
+        return {**super().state_dict(), "steps": 2}
+
+
+@pytest.mark.parametrize(("kind", "verdict"), [(Apart, ALIGNED), (HalfSaved, DIVERGED)])
+def test_what_no_state_dict_was_written_for_is_a_warning(kind, verdict):
+    result = checked(lambda m: T.SGD(m.parameters(), 0.01, momentum=0.9), lambda m: kind(m.parameters()))
+    assert result.verdict == verdict, told(result)
+    warned = any("the candidate's optimizer keeps velocity beside its state_dict()" in w for w in result.warnings)
+    assert warned == (verdict == ALIGNED), told(result)
+
+
 class ForgetfulReference(T.SGD):
     """Loses its momentum when it is loaded."""
 

@@ -10,16 +10,21 @@ from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
+import numpy as np
+
 from paralign.adapters.base import Numbering
+from paralign.adapters.finding import frameworks
 from paralign.dtypes import typed, widen
 from paralign.errors import UsageError
 from paralign.worker.forward import attempt_run
 from paralign.worker.kept_state import forgotten, kept
 from paralign.worker.optimizer_state import State, read, write
+from paralign.worker.optimizers import is_own
 from paralign.worker.protocol import Resumed, Resuming
 from paralign.worker.schedule import advance_after, schedule_of
 from paralign.worker.several import loader_of
 from paralign.worker.training import add_changes, optimizer_of, trainer
+from paralign.worker.trees import leaves
 from paralign.worker.update import give, prepared
 
 if TYPE_CHECKING:
@@ -62,7 +67,7 @@ def _steps(
             add_state(writer, read(session, made[0]), run)
         except UsageError as error:
             answer.unmapped = str(error)
-        answer.unsaved = not _is_saved(made[0])
+        answer.unsaved, answer.apart = not _is_saved(made[0]), _keeps_apart(session, made[0])
         before = kept(session, made[0])
         saved = [copy.deepcopy(part.state_dict()) for part in _parts(made)] if "state" not in values else []
     with names_anew(session):
@@ -87,6 +92,20 @@ def _parts(made: Tuple[Any, Any]) -> List[Any]:
 
 def _is_saved(part: Any) -> bool:
     return callable(getattr(part, "state_dict", None))
+
+
+def _keeps_apart(session: "Session", optimizer: Any) -> bool:
+    """Whether an optimizer of the user's own saves nothing of what it remembers.
+
+    Its class has no ``state_dict`` of its own, and that of the framework holds no values.
+    """
+    if not is_own(optimizer) or not _is_saved(optimizer):
+        return False
+    home = next((cls for cls in type(optimizer).__mro__ if "state_dict" in vars(cls)), None)
+    if home is None or home.__module__.split(".")[0] not in frameworks():
+        return False
+    adapter = session.adapter
+    return not any(adapter.is_tensor(leaf) or isinstance(leaf, np.ndarray) for _, leaf in leaves(optimizer.state_dict(), adapter.is_tensor))
 
 
 def _take(session: "Session", made: Tuple[Any, Any], steps: List[Any], options: Resuming, gradients: "Capture") -> None:

@@ -72,6 +72,14 @@ def _judge_resumed(result: StageResult, pair: Pair, capture: Capture, name: str,
         pair.judged = False  # a port of a program that cannot resume need not
         result.warnings.append(f"the {name}'s optimizer has no state_dict(): a training of it cannot be resumed as it was")
         return True
+    if Resuming.answer(capture).apart and Resuming.answer(capture).forgotten:
+        pair.judged = False
+        lost = ", ".join(Resuming.answer(capture).forgotten[:NAMED])
+        result.warnings.append(
+            f"the {name}'s optimizer keeps {lost} beside its state_dict(): a training of it cannot be resumed as it was "
+            "(give its class a state_dict and what loads it)"
+        )
+        return True
     if name == "reference":
         pair.judged = False
         result.warnings.append("the reference itself does not go on as it was after its optimizer is saved and loaded")

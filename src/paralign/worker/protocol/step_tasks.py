@@ -201,11 +201,13 @@ class Resumed(Ran):
     """``unmapped``: why the optimizer's state cannot be mapped, ''.
 
     ``unsaved``: whether it has no ``state_dict`` to save it by. ``forgotten``: attributes of an optimizer of the user's own that were not
-    what they had been when it was saved, once its state was loaded.
+    what they had been when it was saved, once its state was loaded; ``apart``: whether it keeps them beside the ``state_dict`` of its
+    framework, which it leaves as it is and which holds nothing.
     """
 
     unmapped: str = ""
     unsaved: bool = False
+    apart: bool = False
     forgotten: List[str] = field(default_factory=list)
 
 
