@@ -92,6 +92,23 @@ def coco(root, *, file_name="{n}.jpg", images_in="train2017"):
     return root
 
 
+@pytest.mark.parametrize("count", [3, 5, 8])
+def test_one_picture_without_a_box_is_drawn_after_one_of_every_class(tmp_path, count):
+    root = coco(tmp_path / "data")
+    path = root / "annotations" / "instances_train2017.json"
+    table = json.loads(path.read_text())
+    bare = {100, 101, 103, 104}
+    table["annotations"] = [each for each in table["annotations"] if each["image_id"] not in bare]
+    path.write_text(json.dumps(table))
+    draw(root, tmp_path / "lite", count=count)
+    drawn = json.loads((tmp_path / "lite" / "annotations" / path.name).read_text())
+    images = {each["id"] for each in drawn["images"]}
+    kinds = {each["category_id"] for each in drawn["annotations"]}
+    assert len(images) == count
+    assert len(kinds) == 4 or not images & bare  # classes come first
+    assert count < 5 or len(images & bare) >= 1
+
+
 def test_coco_annotations_are_cut_to_the_images_and_rare_classes_kept(tmp_path):
     draw(coco(tmp_path / "data"), tmp_path / "lite", count=4)
     cut = json.loads((tmp_path / "lite" / "annotations" / "instances_train2017.json").read_text())
@@ -230,7 +247,7 @@ from pathlib import Path
 
 class Data:
     def __init__(self):
-        self.files = sorted(Path("lite").rglob("*.jpg"))
+        self.files = [Path(file) for file in sorted(Path("lite").rglob("*.jpg"))]
     def __len__(self):
         return len(self.files)
     def __getitem__(self, index):
@@ -251,13 +268,23 @@ def test_a_check_holds_the_files_of_both_sides_against_the_manifest(project):
     assert project.check("data").code == 0
     notes = project.stage("data")["notes"]
     assert "candidate: 6 files are as the manifest says, it opened 6 of them" in notes
-    changed = sorted((project.folder / "lite").rglob("*.jpg"))[3]
+    files = sorted((project.folder / "lite").rglob("*.jpg"))
+    changed = files[3]
     changed.write_bytes(changed.read_bytes() + b"x")
     done = project.check("data")
     assert done.code == 1, done.err
     stage = project.stage("data")
     assert [f["rule"] for f in stage["findings"]] == ["data/manifest", "data/manifest"]
     assert changed.name in stage["findings"][0]["cause"]
+    changed.unlink()
+    readers = {side: (project.folder / f"{side}.py").read_text() for side in ("reference", "candidate")}
+    (project.folder / "candidate.py").write_text(
+        readers["candidate"].replace('sorted(Path("lite").rglob("*.jpg"))', repr(list(map(str, files))))
+    )
+    done = project.check("data")  # the side fails, and the manifest says why
+    assert done.code == 3
+    assert f"1 missing: {changed.relative_to(project.folder / 'lite').as_posix()}" in project.stage("data")["failure"]["message"]
+    (project.folder / "candidate.py").write_text(readers["candidate"])
     toml.write_text(toml.read_text().replace('"lite"', '"nowhere"'))
     done = project.check("data")
     assert done.code == 2

@@ -115,21 +115,32 @@ def _bytes(items: list[Item]) -> int:
     return sum(item.size + HEAD * len(item.files) for item in items)
 
 
+#: what stands for the class of samples without one
+_NOTHING = ""
+
+
 def _covering(ranked: list[Item], wanted: int) -> list[Item]:
-    """A greedy choice for the class with the fewest, rare first, of most new classes."""
+    """A greedy choice for the class with the fewest, rare first, of most new classes.
+
+    Where some samples have no class, as pictures without a box, one of them is taken after one of every class.
+    """
     frequency: dict[str, int] = {}
     for item in ranked:
         for name in item.classes:
             frequency[name] = frequency.get(name, 0) + 1
     have = dict.fromkeys(sorted(frequency, key=lambda name: (frequency[name], name)), 0)
+    if have and not all(item.classes for item in ranked):
+        have[_NOTHING] = 0
     left = list(ranked)
     taken: list[Item] = []
     while left and len(taken) < wanted:
         scarce = min(have, key=lambda name: have[name], default=None)
-        fitting = [item for item in left if scarce in item.classes]
+        fitting = [item for item in left if scarce in item.classes or (scarce == _NOTHING and not item.classes)]
         if not fitting and scarce is not None and have:
             del have[scarce]
             continue
+        if scarce == _NOTHING:
+            del have[_NOTHING]
         missing = {name for name, number in have.items() if number == 0}
         best = max(fitting or left, key=lambda item: len(item.classes & missing))
         left.remove(best)

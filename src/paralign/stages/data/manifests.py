@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from paralign.errors import WorkerFailed
 from paralign.lite import check_files, read_manifest
 from paralign.lite.hashes import MANIFEST
 from paralign.model import ALIGNED, DIVERGED, Finding, Pair, Record
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.lite import Checked
     from paralign.model import StageResult
+
+#: what to do where files are not as they were drawn
+AGAIN = "draw the data again, or copy it anew"
 
 #: names that a line lists
 SHOWN = 3
@@ -40,8 +44,20 @@ def verify(result: StageResult, captures: tuple[Capture, Capture], manifests: di
         folder = path if path.is_dir() else path.parent
         checked = check_files(tables[side], folder)
         told = _told(checked)
-        _judge(result, f"manifest.{side}", f"{side}: {told}" if told else "", "draw the data again, or copy it anew", checked)
+        _judge(result, f"manifest.{side}", f"{side}: {told}" if told else "", AGAIN, checked)
         _opened(result, side, tables[side], folder, capture)
+
+
+def explained(failure: WorkerFailed, manifests: dict[str, Path]) -> WorkerFailed:
+    """The failure of a side, with what is wrong with its copy of the data where something is."""
+    path = manifests.get(failure.side or "")
+    if path is None:
+        return failure
+    told = _told(check_files(read_manifest(path), path if path.is_dir() else path.parent))
+    if not told:
+        return failure
+    message = f"{failure.message}\n  its files are not as the manifest says: {told}\n  fix: {AGAIN}"
+    return WorkerFailed(failure.type, message, traceback=failure.traceback, log=failure.log, side=failure.side, frames=failure.frames)
 
 
 def _apart(one: dict[str, object], other: dict[str, object]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paralign.context import spent
+from paralign.errors import WorkerFailed
 from paralign.model import DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED, Divergence, Pair, Point, StageResult, overall
 from paralign.stages.common import nonfinite
 from paralign.stages.common.judging import ROUNDING, conclude, paired, points_of
@@ -49,7 +50,10 @@ def _split(context: Context) -> StageResult:
         return StageResult("data", NOT_TESTED, notes=notes, lacks=[name for result in lacking for name in result.lacks])
     settings = context.settings
     order = Data(settings.split, settings.samples, settings.batches, settings.most, settings.patience, settings.limit)
-    reference, candidate = context.record_both("data", order)
+    try:
+        reference, candidate = context.record_both("data", order)
+    except WorkerFailed as failure:
+        raise manifests.explained(failure, settings.manifests) from failure
     result = spent(StageResult("data"), reference, candidate)
     result.notes += notes
     answers = [Data.answer(c) for c in (reference, candidate)]
