@@ -128,3 +128,32 @@ def test_stacks_that_fit_several_kinds_and_are_fewer_stay_whole():
     result = plan(layers, state(("w", "", (3, 6, 4))), "torch", "torch")
     assert not result.complete
     assert all(m.whole for m in result.moves)
+
+
+def filters(*, count=3, apart, prefix):
+    shape = (5, 4)
+    own = [(f"{prefix}.{n}.real", "", shape) for n in range(count)], [(f"{prefix}.{n}.imag", "", shape) for n in range(count)]
+    if apart:
+        return [entry for both in zip(*own, strict=True) for entry in both]
+    return [(f"{prefix}.{n}.filter.complex_weight", "", (*shape, 2)) for n in range(count)]
+
+
+def test_a_complex_weight_as_one_tensor_and_as_its_parts():
+    whole = state(*linear("first", 4, 4, "torch"), *filters(apart=False, prefix="blocks"))
+    parts = state(*filters(apart=True, prefix="layers"), *linear("entry", 4, 4, "paddle"))
+    for one, other, frameworks in ((whole, parts, ("torch", "paddle")), (parts, whole, ("paddle", "torch"))):
+        result = plan(one, other, *frameworks)
+        assert result.complete
+        assert_round_trip(result, one)
+    own, given = assert_round_trip(plan(whole, parts, "torch", "paddle"), whole)
+    for number in range(3):
+        for place, name in enumerate(("real", "imag")):
+            expected = own[f"blocks.{number}.filter.complex_weight"].array[..., place]
+            assert np.array_equal(given[f"layers.{number}.{name}"].array, expected)
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_parts_of_other_numbers_stay_unmapped(count):
+    result = plan(state(*filters(apart=False, prefix="a")), state(*filters(count=count, apart=True, prefix="b")), "torch", "paddle")
+    assert not result.complete
+    assert all(m.whole for m in result.moves)

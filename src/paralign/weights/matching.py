@@ -317,6 +317,9 @@ class _Matching:
         free = {*self._all_free(self.reference), *self._all_free(self.candidate)}
         ours = stacked.taken_apart(self.reference, self.candidate, free)
         self._replace(ours, stacked.taken_apart(self.candidate, self.reference, free))
+        free = {*self._all_free(self.reference), *self._all_free(self.candidate)}
+        ours = stacked.beside_each_other(self.reference, self.candidate, free)
+        self._replace(ours, stacked.beside_each_other(self.candidate, self.reference, free))
 
     def _replace(self, reference: list[Tensor], candidate: list[Tensor]) -> None:
         if (len(reference), len(candidate)) != (len(self.reference), len(self.candidate)):

@@ -120,6 +120,58 @@ def _member(stack: Tensor, layer: Tensor, number: int) -> Tensor:
     )
 
 
+def beside_each_other(mine: Sequence[Tensor], others: Sequence[Tensor], free: set[Tensor]) -> list[Tensor]:
+    """The tensors of a side, those apart whose last axis the other side has as tensors of one layer.
+
+    A complex weight is kept so: as ``(…, 2)``, or as its real and its imaginary part. A tensor of the user's own is taken apart where the
+    other side has as many layers as there are such tensors here, each with tensors of that shape for every entry of the last axis, and
+    neither side has others like them.
+
+    Args:
+        mine: tensors of one side.
+        others: those of the other side.
+        free: tensors of both sides that have no twin yet.
+    """
+    own = [t for t in mine if t in free]
+    layers: dict[tuple[str, Shape], list[Tensor]] = defaultdict(list)
+    for tensor in others:
+        if tensor in free and not tensor.kind and not tensor.part:
+            layers[tensor.owner, tensor.shape].append(tensor)
+    here, there = (Counter(t.shape for t in side if t in free and not t.kind) for side in (mine, others))
+    likes: dict[Shape, list[Tensor]] = {}
+    for shape in {t.shape for t in own if _may_be_beside(t)}:
+        groups = [group for (_, entry), group in layers.items() if entry == shape[:-1] and len(group) == shape[-1]]
+        is_even = here[shape] == len(groups) and there[shape[:-1]] == len(groups) * shape[-1]
+        if is_even and not here[shape[:-1]] and not there[shape]:
+            likes[shape] = groups[0]
+    found: list[Tensor] = []
+    for tensor in mine:
+        entries = likes.get(tensor.shape) if tensor in free and _may_be_beside(tensor) else None
+        found += [tensor] if entries is None else [_entry(tensor, entry.leaf, number) for number, entry in enumerate(entries)]
+    return found
+
+
+def _may_be_beside(tensor: Tensor) -> bool:
+    """Whether a tensor of the user's own may hold others along its last axis."""
+    if tensor.kind or tensor.part:
+        return False
+    return len(tensor.shape) >= MATRIX and tensor.shape[-1] > 1
+
+
+def _entry(tensor: Tensor, leaf: str, number: int) -> Tensor:
+    """What a tensor holds at one place of its last axis."""
+    last = len(tensor.shape) - 1
+    first = f"transpose({', '.join(map(str, (last, *range(last))))})"
+    return replace(
+        tensor,
+        owner=joined(tensor.owner, tensor.leaf) if tensor.leaf else tensor.owner,
+        leaf=leaf,
+        shape=tensor.shape[:-1],
+        called=f"{tensor.called}[{number}]",
+        part=compose(first, f"rows({number}, {number + 1})", _reshape(tensor.shape[:-1])),
+    )
+
+
 def turned(tensor: Tensor) -> Tensor | None:
     """A square matrix of a stack that lies the other way; None for all other tensors."""
     if tensor.kind != "linear" or tensor.sizes or not (tensor.part or "").startswith("rows("):
