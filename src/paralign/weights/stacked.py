@@ -121,7 +121,7 @@ def _member(stack: Tensor, layer: Tensor, number: int) -> Tensor:
 
 
 def beside_each_other(mine: Sequence[Tensor], others: Sequence[Tensor], free: set[Tensor]) -> list[Tensor]:
-    """The tensors of a side, those apart whose last axis the other side has as tensors of one layer.
+    """A side's tensors, those apart whose last axis the other side has as several.
 
     A complex weight is kept so: as ``(…, 2)``, or as its real and its imaginary part. A tensor of the user's own is taken apart where the
     other side has as many layers as there are such tensors here, each with tensors of that shape for every entry of the last axis, and

@@ -98,7 +98,7 @@ def _doubled(session: Session, writer: CaptureWriter, options: Infer, answer: In
     A program that turns its inputs to float32 by itself may fail then.
     """
     with session.untouched() as state:
-        session.to_double()
+        session.to_double(mixed=False)  # a program that makes its inputs in float32 computes in it
         try:
             session.adapter.train(session.model, "eval")
             session.seed()

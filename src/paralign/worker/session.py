@@ -341,24 +341,26 @@ class Session:
             if isinstance(self.adapter, Training):
                 self.adapter.clear_gradients(self.model, None)
 
-    def to_double(self) -> None:
+    def to_double(self, *, mixed: bool = True) -> None:
         """Cast the model to float64; :meth:`restore` undoes it.
+
+        ``mixed``: operations that would refuse float32 beside float64 take both.
 
         Raises:
             UsageError: the model mixes element types, so that casting it back would lose which was which.
         """
         if len(self.precisions()) > 1:
             raise UsageError(f"the model mixes element types ({', '.join(sorted(self.precisions()))})", where=self.side)
-        self.cast(DOUBLE)
+        self.cast(DOUBLE, mixed=mixed)
 
-    def cast(self, dtype: str) -> None:
+    def cast(self, dtype: str, *, mixed: bool = True) -> None:
         """Cast the model.
 
-        In float64, operations take its values beside float32 constants of the code.
+        In float64, operations take its values beside float32 constants of the code where ``mixed`` says so.
         """
         self.adapter.cast(self.model, dtype)
         if isinstance(self.adapter, Mixing):
-            self.adapter.mix(on=dtype == DOUBLE)
+            self.adapter.mix(on=mixed and dtype == DOUBLE)
 
     def close(self) -> None:
         """Give a live model back as it was."""
