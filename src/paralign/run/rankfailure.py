@@ -97,6 +97,17 @@ class Ended:
         return self.raised and ranklogs.is_lost(self.told())
 
     @property
+    def waited(self) -> bool:
+        """Whether it gave up waiting for another process, in a call that makes processes talk.
+
+        A backward pass of a wrapper talks in compiled code: there the message tells.
+        """
+        if self.answer is None or not self.lost:
+            return False
+        traces = ranklogs.tracebacks(self.answer.reply.traceback.splitlines())
+        return _TALK.search(self.told()) is not None or bool(traces and traces[-1].frames[-1].talks)
+
+    @property
     def time(self) -> float:
         """When it failed, in seconds since 1970; a death is noticed a little later."""
         if self.answer is not None:
@@ -153,9 +164,10 @@ def blamed(side: str, ends: list[Ended], logs: dict[int, Path], folder: Path) ->
         return _unknown(side, ends, logs, folder, launcher)
     log = logs.get(first.rank, folder / "launcher.log")
     said = [f"rank {first.rank} of {len(ends)} failed first, during {first.phase or 'its start'}: {first.told()}"]
-    absent = [end for end in ends if first.lost and end.stack and not end.failed and not end.done]  # what the first waited for
+    ended = [end for end in ends if first.lost and end.stack and not end.failed and not end.done]
+    absent = [end for end in ended if first.waited and not end.stack[0].may_wait]
     for end in ends:
-        if end in absent:
+        if end in ended:
             said.append(f"rank {end.rank} {stacks.where(end.stack)} when it was ended; during {end.phase or 'its start'}")
         elif end is not first:
             said.append(f"rank {end.rank}: {end.told()}" + (" (after it)" if end.raised else ""))

@@ -22,6 +22,9 @@ _TALK = re.compile(r"[/\\](?:distributed|communication|collective|mpi4py|horovod
 #: functions of decorators, which say nothing
 _WRAPPERS = ("wrapper", "inner", "decorate_context", "_fn", "__impl__")
 
+#: functions of PyTorch and Paddle that run a backward pass
+_BACKWARD = ("_engine_run_backward", "backward", "run_backward")
+
 _PACKAGE = str(Path(__file__).parents[1])
 
 
@@ -42,6 +45,14 @@ class Frame:
     def talks(self) -> bool:
         """Whether the file is one of a framework's that make processes talk to one another."""
         return not self.is_users and _TALK.search(self.file) is not None
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether a process whose innermost frame it is may wait for another.
+
+        A backward pass brings gradients together in compiled code, of which no frame tells.
+        """
+        return self.talks or (not self.is_users and self.function in _BACKWARD)
 
     def __str__(self) -> str:
         code = linecache.getline(self.file, self.line).strip()
