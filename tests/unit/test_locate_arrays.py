@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from paralign.locate.data.array_difference import EQUAL, apart, explain, laid_out, normalisation, same
+from paralign.locate.data.array_difference import explain, laid_out, normalisation, same
+from paralign.locate.data.distances import EQUAL, apart
 from paralign.locate.data.interpolation import recognised, ways
 
 RANDOM = np.random.default_rng(0)

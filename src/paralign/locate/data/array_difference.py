@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from paralign.locate.data.distances import EQUAL, apart
 from paralign.locate.data.interpolation import recognised
+from paralign.locate.data.moved_content import CHANNELS, elsewhere, planes, reordered_rows, rolled, turned_by_quarters
 from paralign.model import Finding
 
 if TYPE_CHECKING:
@@ -15,33 +18,14 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-#: relative error up to which two arrays count as equal: some roundings of float32
-EQUAL = 3e-6
-
 #: relative error up to which a line that was fitted to one sample fits another
 CARRIED = 10 * EQUAL
-
-#: the longest axis that is taken for channels
-CHANNELS = 4
 
 #: how far a crop may be shifted, and the size of the patch that is looked for
 SHIFT, PATCH = 24, 8
 
 #: correlation above which two arrays show the same thing
 SIMILAR = 0.8
-
-
-def apart(reference: Array, candidate: Array) -> float:
-    """Relative L2 error of arrays of one shape.
-
-    Infinite where shapes, NaN or infinities differ.
-    """
-    if reference.shape != candidate.shape or not (np.isfinite(reference).all() and np.isfinite(candidate).all()):
-        same = reference.shape == candidate.shape and np.array_equal(reference, candidate, equal_nan=True)
-        return 0.0 if same else float("inf")
-    size = float(np.linalg.norm(reference))
-    error = float(np.linalg.norm(reference - candidate))
-    return error / size if size else error
 
 
 def laid_out(reference: Array, candidate: Array) -> Array | None:
@@ -111,12 +95,14 @@ def explain(given: Array | None, reference: Array, candidate: Array) -> Finding 
     if not reference.size and not candidate.size:
         return None
     if reference.shape != candidate.shape:
-        turned = next(_turned(None, reference, candidate), None)
-        return _sizes(reference, candidate) if turned is None else Finding("data/axes", turned[1], turned[2], True, float("inf"), turned[3])
+        for attempt in ATTEMPTS_AT_OTHER_SHAPES:
+            for rule, cause, fix, after in attempt(None, reference, candidate):
+                return Finding(f"data/{rule}", cause, fix, True, float("inf"), after)
+        return _sizes(reference, candidate)
     if not (np.isfinite(reference).all() and np.isfinite(candidate).all()):
         return None
     before = apart(reference, candidate)
-    for attempt in (_turned, _flipped, _affine, _normalised, _reordered, _shifted, _resized, _rounded):
+    for attempt in ATTEMPTS:
         for rule, cause, fix, after in attempt(given, reference, candidate):
             return Finding(f"data/{rule}", cause, fix, after is not None, before, after)
     return None
@@ -191,6 +177,9 @@ def _sizes(reference: Array, candidate: Array) -> Finding:
 
 
 Found = tuple[str, str, str, "float | None"]
+
+#: of what both were made from, the reference's value and the candidate's
+Attempt = Callable[["Array | None", Array, Array], "Iterator[Found]"]
 
 
 def _turned(_: Array | None, reference: Array, candidate: Array) -> Iterator[Found]:
@@ -392,24 +381,39 @@ def _list(values: list[float]) -> str:
 
 
 def _reordered(_: Array | None, reference: Array, candidate: Array) -> Iterator[Found]:
-    if _is_mask(reference):
+    """The same values in another order: of a list, or of whole rows.
+
+    Single values of a picture elsewhere are no order by which anything was sorted.
+    """
+    if _is_mask(reference) or reference.size <= 1:
         return
-    one, other = np.sort(reference, axis=None), np.sort(candidate, axis=None)
-    error = apart(one, other)
-    if error <= EQUAL and one.size > 1:
+    error = apart(np.sort(reference, axis=None), np.sort(candidate, axis=None))
+    if error > EQUAL:
+        return
+    if max(reference.shape) == reference.size:
         yield "order", "the same values in another order", "sort on both sides by the same rule", error
+        return
+    axis = reordered_rows(reference, candidate)
+    if axis is not None:
+        yield "order", f"the same rows in another order, along axis {axis}", "sort on both sides by the same rule", error
 
 
-def _planes(array: Array) -> tuple[int, int] | None:
-    """Which axes are height and width: those that are not channels."""
-    channels = [a for a in (array.ndim - 1, array.ndim - 3) if array.ndim >= 3 and array.shape[a] <= CHANNELS]  # noqa: PLR2004 - channels, height, width
-    rest = [a for a in range(array.ndim) if not channels or a != channels[0]]
-    return (rest[-2], rest[-1]) if len(rest) >= 2 else None  # noqa: PLR2004 - height and width
+def _scattered(_: Array | None, reference: Array, candidate: Array) -> Iterator[Found]:
+    """The same values at other places, without a rule that says which."""
+    if reference.ndim > 1 and not _is_mask(reference) and len(np.unique(reference)) >= PATCH:
+        one, other = np.sort(reference, axis=None), np.sort(candidate, axis=None)
+        if apart(one, other) <= EQUAL:
+            yield (
+                "arrangement",
+                "the same values at other places",
+                "compare how values are arranged: reshape, layout, rotation, patches",
+                None,
+            )
 
 
 def _shifted(_: Array | None, reference: Array, candidate: Array) -> Iterator[Found]:
     """A crop at another place: a patch of the candidate is found elsewhere in the reference."""
-    axes = _planes(reference)
+    axes = planes(reference)
     if axes is None or min(reference.shape[a] for a in axes) < 2 * PATCH:
         return
     one, other = (np.moveaxis(a, axes, (0, 1)).reshape(a.shape[axes[0]], a.shape[axes[1]], -1) for a in (reference, candidate))
@@ -446,7 +450,7 @@ def _resized(given: Array | None, reference: Array, candidate: Array) -> Iterato
     alike = _correlation(reference, candidate)
     if alike < SIMILAR:
         return
-    axes = _planes(reference)
+    axes = planes(reference)
     given = None if given is None else _channels_like(reference, given)
     if given is None or axes is None or tuple(given.shape[a] for a in axes) == tuple(reference.shape[a] for a in axes):
         return
@@ -470,7 +474,7 @@ def _best(given: Array, candidate: Array, axes: tuple[int, int]) -> float:
 
 def _channels_like(reference: Array, given: Array) -> Array | None:
     """An image with its channels where the reference has them; None where it has others."""
-    axes = _planes(reference)
+    axes = planes(reference)
     if given.ndim != reference.ndim or axes is None:
         return None
     moves = ((0, 0), (-1, -3), (-3, -1)) if given.ndim > 2 else ((0, 0),)  # noqa: PLR2004 - channels beside height and width
@@ -502,3 +506,23 @@ def _rounded(_: Array | None, reference: Array, candidate: Array) -> Iterator[Fo
                 None,
             )
             return
+
+
+#: what is tried, the surest first; of those that prove, moved content comes before orders, which any move is
+ATTEMPTS: tuple[Attempt, ...] = (
+    _turned,
+    _flipped,
+    turned_by_quarters,
+    _affine,
+    _normalised,
+    elsewhere,
+    rolled,
+    _reordered,
+    _shifted,
+    _scattered,
+    _resized,
+    _rounded,
+)
+
+#: of those, what may change the shape
+ATTEMPTS_AT_OTHER_SHAPES: tuple[Attempt, ...] = (_turned, turned_by_quarters, elsewhere)

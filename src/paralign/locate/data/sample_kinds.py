@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from paralign.locate.data.array_difference import EQUAL, apart
+from paralign.locate.data.distances import EQUAL, apart
+from paralign.locate.data.moved_content import placed, told
 from paralign.model import Finding
 
 Array = np.ndarray[Any, Any]
@@ -56,14 +57,14 @@ def _rules(pairs: Pairs, *, whole: bool) -> list[Rule]:
         return []
     axes = dimensions.pop()
     if axes == 1:
-        return [_special, _padding, _token_offset, _truncated, _window] if whole else [_window]
+        return [_special, _padding, _token_offset, _truncated, _window] if whole else [_window, _elsewhere]
     if axes == COLUMNS and all(array.shape[1] == BOX for pair in pairs for array in pair):
         return [_box_form, _box_scale, _box_order, _fewer_boxes, _window]
     if axes == COLUMNS and whole:
         return [_padding, _token_offset, _window]
     if axes == COLUMNS:
-        return [_window, _columns, _scaler]
-    return [_window] if axes > VIDEO else []  # three axes are a picture, whose shift is a crop
+        return [_window, _columns, _scaler, _elsewhere]
+    return [_window, _elsewhere] if axes > VIDEO else [_elsewhere]  # three axes are a picture, whose shift is a crop
 
 
 def frames(reference: Array, candidate: Array) -> tuple[int, int] | None:
@@ -147,6 +148,20 @@ def _scaler(pairs: Pairs) -> tuple[str, str, str] | None:
         f"the columns are scaled with other constants: {line}",
         "fit the scaler to the same rows on both sides (those for training), column by column",
     )
+
+
+# -- content -----------------------------------------------------------------------------------------------------------------------
+
+
+def _elsewhere(pairs: Pairs) -> tuple[str, str, str] | None:
+    """The same content, padded at another side or with another value, or shifted."""
+    if any(a.shape != b.shape or not (np.isfinite(a).all() and np.isfinite(b).all()) for a, b in pairs):
+        return None
+    found = [placed(a, b) for a, b in pairs]
+    first = found[0]
+    if first is None or any(each is None or each.rule() != first.rule() for each in found):
+        return None
+    return (first.rule(), *told(first))
 
 
 # -- tokens ------------------------------------------------------------------------------------------------------------------------

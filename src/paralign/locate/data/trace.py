@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from paralign.locate.data.array_difference import EQUAL, apart, carries, explain, normalisation, pointwise, same
+from paralign.locate.data.array_difference import carries, explain, normalisation, pointwise, same
+from paralign.locate.data.distances import EQUAL, apart
 from paralign.model import Finding
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from paralign.locate.data.array_difference import apart
+from paralign.locate.data.distances import apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,7 +9,8 @@ import numpy as np
 
 from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
-from paralign.locate.data.array_difference import apart, same
+from paralign.locate.data.array_difference import same
+from paralign.locate.data.distances import apart
 from paralign.locate.data.trace import LEAST, Step, Way
 from paralign.locate.runs.traverse import taken_by
 from paralign.locate.source.bindings import Code

@@ -12,7 +12,9 @@ import numpy as np
 
 from paralign.capture.digest import agree, moments
 from paralign.errors import WorkerFailed
-from paralign.locate.data.array_difference import EQUAL, apart, carries, explain, same
+from paralign.locate.data.array_difference import carries, explain, same
+from paralign.locate.data.distances import EQUAL, apart
+from paralign.locate.data.moved_content import PLACED, placed_in_rows, told
 from paralign.locate.data.trace import Way, holds, locate, random_steps
 from paralign.locate.optimizer import watched_steps
 from paralign.locate.optimizer.setting_lines import code_at
@@ -117,7 +119,7 @@ def _of_batches(result: StageResult, captures: tuple[Capture, Capture], together
 
     Where no step is at fault, also what is random.
     """
-    rearranged = [f for f in together if f.rule in REARRANGED]
+    rearranged = [f for f in together if f.rule in REARRANGED or (f.proven and f.rule in PLACED)]
     if rearranged or traced:
         return rearranged
     return _random(result, captures) or together
@@ -449,6 +451,11 @@ def _put_together(reference: Capture, candidate: Capture, wrong: list[tuple[Any,
             return Finding("data/batch-parts", cause, "compare how the parts of a batch are put together", proven=False)
         cause, fix = "a batch holds the reference's samples in another order", "switch shuffling off on both sides"
         return Finding("data/batch-order", cause, fix, True, apart(one, other), 0.0)
+    inside = placed_in_rows(wrong)
+    if inside is not None:
+        cause, fix = told(inside[0])
+        is_one_kind = len({each.rule() for each in inside}) == 1
+        return Finding(f"data/{inside[0].rule()}", cause, fix, is_one_kind and len(inside) > 1, apart(one, other), 0.0)
     finding = explain(None, one, other)
     if finding is None:
         cause = "the samples agree, the batches do not: they are put together in another way"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from paralign.dtypes import widen
 from paralign.locate.data import sample_kinds
+from paralign.locate.data.moved_content import PLACED, placed
 from paralign.model import DIVERGED, Record
 from paralign.stages.common.places import sample_of
 from paralign.worker.protocol import Data
@@ -13,6 +14,9 @@ from paralign.worker.protocol import Data
 if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.model import StageResult
+
+#: leaf -> number and both records of samples that differ
+Wrong = dict[str, list[tuple[int, Record, Record]]]
 
 #: findings that say where a sample goes wrong, and not how
 WHERE = ("data/extra", "data/missing", "data/shape", "data/order")
@@ -24,20 +28,38 @@ def explain(result: StageResult, reference: Capture, candidate: Capture) -> None
     Name frames and decoders of videos.
     """
     by_leaf = _wrong(result, reference, candidate)
+    _doubt_placing(result, by_leaf, reference, candidate)
     for leaf, pairs in by_leaf.items():
         values = [(widen(reference.value(one)), widen(candidate.value(other))) for _, one, other in pairs]
         parted = sample_kinds.frames(*values[0])
         if parted is not None:
             _say_frames(result, leaf, pairs[0][0], parted, (reference, candidate))
-        if not any(f.proven and f.rule not in WHERE for f in result.findings):
+        if not any(f.proven and f.rule not in (*WHERE, *PLACED) for f in result.findings):
             finding = sample_kinds.explain(leaf, values)
-            if finding is not None:
-                result.findings = [finding, *(f for f in result.findings if f.proven)]
+            if finding is not None and finding.rule not in [f.rule for f in result.findings if f.proven]:
+                result.findings = [finding, *(f for f in result.findings if f.proven and f.rule not in PLACED)]
 
 
-def _wrong(result: StageResult, reference: Capture, candidate: Capture) -> dict[str, list[tuple[int, Record, Record]]]:
+def _doubt_placing(result: StageResult, wrong: Wrong, reference: Capture, candidate: Capture) -> None:
+    """Let a content that lies elsewhere be proven only if it does in all samples that differ."""
+    proven = [f for f in result.findings if f.proven and f.rule in PLACED]
+    if not proven or not wrong:
+        return
+    for pairs in wrong.values():
+        values = [(widen(reference.value(one)), widen(candidate.value(other))) for _, one, other in pairs]
+        if not any(a.ndim and a.size > 1 for a, _ in values):
+            continue
+        others = [index for (index, _, _), (a, b) in zip(pairs, values, strict=True) if placed(a, b) is None]
+        if others and len(others) < len(pairs):
+            told = f"{len(others)} of {len(pairs)} samples that differ, such as {others[0]}, do not do so in this way: it is a guess"
+            result.notes.append(f"the content of some samples lies elsewhere; {told}")
+            for finding in proven:
+                finding.proven = False
+
+
+def _wrong(result: StageResult, reference: Capture, candidate: Capture) -> Wrong:
     """Leaf -> sample and both records, of differing samples whose values are kept."""
-    found: dict[str, list[tuple[int, Record, Record]]] = {}
+    found: Wrong = {}
     for pair in result.pairs:
         place = sample_of(pair)
         one, other = pair.reference, pair.candidate

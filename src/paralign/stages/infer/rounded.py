@@ -9,7 +9,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from paralign.errors import WorkerFailed
-from paralign.locate.data.array_difference import apart
+from paralign.locate.data.distances import apart
 from paralign.model import Noise, Pair
 from paralign.stages.common.judging import Method, settle
 from paralign.stages.infer.moved_weights import moved

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from paralign.dtypes import EPS
 from paralign.errors import WorkerFailed
-from paralign.locate.data.array_difference import apart
+from paralign.locate.data.distances import apart
 from paralign.locate.data.trace import Way, holds, locate, locate_last
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.model import Divergence, Point
