@@ -70,6 +70,7 @@ class Context:
     were judged (``forwarded``). ``guessed``: some weights
     are where order and use suggest, and no run has proven it. ``used``: stage -> path -> fingerprint of the files behind its captures,
     under '' of those that every stage needs. ``replays``: what passes with the reference's draws came to, by mode.
+    ``inseparable``: the captures of the forward pass whose samples cannot be watched without the others, as was tried.
     ``untested``: what differs in the loss without effect on any value. ``part`` is added to the
     names of captures, so that those of several splits lie beside each other. ``untraced``: side -> why its expressions could not be
     followed, or not all of them, in the stage under way. ``stages`` are those that the check was asked for.
@@ -93,6 +94,7 @@ class Context:
     guessed: bool = False
     used: dict[str, dict[str, str]] = field(default_factory=dict)
     replays: dict[str, Any] = field(default_factory=dict)
+    inseparable: tuple[Capture, Capture] | None = None
     untested: list[str] = field(default_factory=list)
     part: str = ""
     untraced: dict[str, str] = field(default_factory=dict)

@@ -9,11 +9,14 @@ import pytest
 
 from paralign.capture import Capture, CaptureWriter
 from paralign.capture.digest import moments
+from paralign.errors import WorkerFailed
+from paralign.locate import pipeline
 from paralign.locate.laboratory import few_samples as room
 from paralign.locate.laboratory.few_samples import few_samples
 from paralign.model import Manifest
 from paralign.run import inputs as given
 from paralign.run import samples
+from paralign.run.turns import turn
 
 SIZE = 6
 X = np.random.default_rng(0).normal(size=(SIZE, 3))
@@ -30,11 +33,11 @@ def forward(folder, outputs, *, failed=False):
     return Capture.open(folder)
 
 
-def watched(folder, value):
-    """A capture of a watched pass whose output is a value."""
+def watched(folder, value, random=()):
+    """A capture of a watched pass whose output is a value, with what it draws."""
     with CaptureWriter(folder, Manifest(side=folder.name, stage="operations")) as writer:
         number = writer.add("", value, run="float64", role="output", digest=moments(value), attrs={"operation": "add"}).id
-        writer.manifest.settings["operations"] = {"float64": {"outputs": {"": number}}}
+        writer.manifest.settings["operations"] = {"float64": {"outputs": {"": number}, "random": list(random)}}
         writer.manifest.settings["answer"] = {"runs": ["float64"], "failed": {}}
     return Capture.open(folder)
 
@@ -117,3 +120,82 @@ def test_samples_are_taken_from_every_input(tmp_path):
     assert samples.batch_size(few) == 2
     assert {r.leaf: few.array(r).tolist() for r in few.select(name="inputs", leaf="mask")} == {"mask": [0, 5]}
     assert few.manifest.settings["trees"] == inputs.manifest.settings["trees"]
+
+
+def test_all_samples_are_taken_of_live_objects(tmp_path):
+    check = context(tmp_path, Y * 1.01)
+    with turn():
+        assert few_samples(check) is None
+    assert few_samples(check) is not None
+
+
+#: what each sample of a candidate is off by
+OFF = 0.01 * np.where(np.isin(np.arange(SIZE), [1, 3]), 1.0, 0.9)[:, None]
+
+DRAW = {"number": 0, "op": "randn", "module": "", "source": None, "family": "normal", "p": None, "shape": [3], "name": "", "given": None}
+
+
+class Passes:
+    """Stands for the watching of both sides: all samples can be watched; of two, ``two`` is what the sides give, None where they fail."""
+
+    def __init__(self, folder, two, random=()):
+        self.folder, self.two, self.random, self.sizes = folder, two, random, []
+
+    def __call__(self, check, order, given):
+        size = samples.batch_size(given["inputs"])
+        self.sizes.append(size)
+        if size < SIZE and self.two is None:
+            raise WorkerFailed("ValueError", "cannot reshape", side="reference")
+        values = self.two if size < SIZE else (Y, Y * (1 + OFF))
+        random = () if size < SIZE else self.random
+        pair = [watched(self.folder / f"{len(self.sizes)} {side}", value, random) for side, value in enumerate(values)]
+        return SimpleNamespace(reference=pair[0], candidate=pair[1])
+
+
+ALIKE, OTHERS = (Y[[1, 3]], (Y * (1 + OFF))[[1, 3]]), (Y[[1, 3]] - Y[[1, 3]].mean(), (Y * (1 + OFF))[[1, 3]])
+
+
+@pytest.fixture
+def check(tmp_path):
+    found = context(tmp_path, Y * (1 + OFF))
+    found.observed, found.inseparable = True, None
+    return found
+
+
+@pytest.fixture
+def searched(monkeypatch):
+    """The number of samples of every search."""
+    sizes = []
+
+    def search(seen, **_):
+        sizes.append(seen.reference.records[0].shape[0])
+        return pipeline.Searched([SimpleNamespace(confirmed=True, hidden=False)])
+
+    monkeypatch.setattr(pipeline, "_searched", search)
+    return sizes
+
+
+@pytest.mark.parametrize(("two", "sizes"), [(ALIKE, [2]), (None, [2, SIZE]), (OTHERS, [2, SIZE])])
+def test_all_samples_are_searched_where_two_cannot_be_run_or_give_other_outputs(tmp_path, monkeypatch, check, searched, two, sizes):
+    passes = Passes(tmp_path, two)
+    monkeypatch.setattr(pipeline, "Watched", passes)
+    pipeline.forward(check, diverged=True)
+    assert (searched, passes.sizes) == (sizes[-1:], sizes)
+
+
+@pytest.mark.parametrize(("two", "nothing"), [(ALIKE, True), (None, False), (OTHERS, False)])
+def test_all_samples_are_asked_whether_they_draw_where_two_do_not_tell(tmp_path, monkeypatch, check, two, nothing):
+    monkeypatch.setattr(pipeline, "Watched", Passes(tmp_path, two, [DRAW]))
+    assert pipeline._draws_nothing(check) is nothing
+
+
+def test_two_samples_that_did_not_do_are_tried_again_after_another_forward_pass_alone(tmp_path, monkeypatch, check, searched):
+    passes = Passes(tmp_path, None)
+    monkeypatch.setattr(pipeline, "Watched", passes)
+    assert pipeline._draws_nothing(check)
+    pipeline.forward(check, diverged=True)
+    assert passes.sizes.count(2) == 1
+    check.artifacts["forward"] = (*check.artifacts["forward"][:1], forward(tmp_path / "three", {"": Y * (1 + OFF)}))
+    pipeline.forward(check, diverged=True)
+    assert passes.sizes.count(2) == 2
+    assert searched == [SIZE, SIZE]

@@ -11,6 +11,8 @@ import pytest
 from paralign.capture import Capture, CaptureWriter
 from paralign.errors import UsageError, WorkerFailed
 from paralign.model import Manifest
+from paralign.run import inputs as given
+from paralign.run import samples
 from paralign.run.recorder import Recorder, both
 from paralign.worker.files import ABSENT, UNSEEN, fingerprint
 from paralign.worker.protocol import Describe, Forward, Load, Metric, Weights
@@ -345,6 +347,27 @@ def test_a_reused_preparation_starts_a_dead_worker_anew(bench):
     recorder.record("loaded", Load(), prelude=True)
     recorder.record("forward", Forward([NATIVE]))
     assert bench.taken()[-3:] == ["start", "loaded-again", "forward"]
+
+
+def test_what_a_model_keeps_of_some_samples_ends_with_their_worker(bench):
+    inputs = given.save(bench.folder / "inputs", "inputs", np.zeros((4, 2)))
+    few, whole = {"inputs": samples.taken(inputs, [0, 1], bench.folder / "few")}, {"inputs": inputs}
+    recorder = bench.recorder(reuse=False)
+    recorder.record("loaded", Load(), prelude=True)
+    for name, values in (("whole", whole), ("few", few), ("more", few), ("few", few), ("again", whole), ("last", whole)):
+        recorder.record(name, Forward([NATIVE]), values)
+    assert bench.taken() == ["start", "loaded", "whole", "few", "more", "start", "loaded-again", "again", "last"]
+    assert bench.workers[0].closed
+
+
+def test_a_worker_that_failed_with_some_samples_is_given_no_others(bench):
+    inputs = given.save(bench.folder / "inputs", "inputs", np.zeros((4, 2)))
+    recorder = bench.recorder()
+    bench.plan.append("raises")
+    with pytest.raises(WorkerFailed):
+        recorder.record("few", Forward([NATIVE]), {"inputs": samples.taken(inputs, [0, 1], bench.folder / "few")})
+    recorder.record("whole", Forward([NATIVE]), {"inputs": inputs})
+    assert bench.taken() == ["start", "few", "start", "whole"]
 
 
 def test_what_was_recorded_in_this_check_is_not_called_reused(bench):

@@ -327,3 +327,17 @@ def test_what_no_output_shows_is_decided_by_where_its_module_went(ends, rivals, 
     plan, names = hidden(*ends)
     plan.sources = [SimpleNamespace(name=name) for name in names]
     assert beside_its_siblings(plan, names[0], rivals, {names[0], *silent}) is decided
+
+
+def test_no_pass_is_run_on_a_part_of_the_samples():
+    sizes = []
+
+    class Watchful(Model):
+        def __call__(self, x):
+            sizes.append(len(x))
+            return super().__call__(x)
+
+    given = np.random.RandomState(1).randn(8, 1 << 15).astype(np.float32)
+    sides = [Side(model=Watchful(weight=weight(shape=(1 << 15, 3)))) for _ in range(2)]
+    assert check(*sides, inputs=given, stages=["weights", "forward"]).verdict == ALIGNED
+    assert set(sizes) == {8}

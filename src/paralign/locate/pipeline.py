@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from paralign.errors import UsageError
+from paralign.errors import UsageError, WorkerFailed
 from paralign.locate.described import gradient_divergence, merged
 from paralign.locate.formula import repaired as repairing
 from paralign.locate.gradients.gradient_patching import proven
@@ -67,18 +67,36 @@ def forward(context: Context, *, diverged: bool = False) -> Searched:
     """
     if context.inputs is None or not context.observed:
         return Searched()
-    few = few_samples(context) if diverged else None
-    searched = None if few is None else _on_few(context, few)
+    searched = _on_few(context) if diverged else None
     if searched is not None:
         return searched
     return _searched(Watched(context, Operations([DOUBLE, NATIVE]), {"inputs": context.inputs}), diverged=diverged)
 
 
-def _on_few(context: Context, few: Few) -> Searched | None:
-    """As :func:`forward`, of some samples; None where they do not show what all show."""
-    watched = Watched(context, Operations([DOUBLE, NATIVE]), {"inputs": few.inputs})
-    if not few.are_apart((watched.reference, watched.candidate)):
+def _watched_few(context: Context) -> tuple[Few, Watched] | None:
+    """Both sides watched with some samples; None where that does not show what all show.
+
+    It does not where a side cannot be run without the others, or gives other outputs than with them. That is tried once.
+    """
+    if context.inseparable is not None and context.inseparable is context.artifacts.get("forward"):
         return None
+    few = few_samples(context)
+    if few is None:
+        return None
+    with suppress(WorkerFailed):  # its shapes may be those of the whole batch
+        watched = Watched(context, Operations([DOUBLE, NATIVE]), {"inputs": few.inputs})
+        if few.are_apart((watched.reference, watched.candidate)):
+            return few, watched
+    context.inseparable = context.artifacts["forward"]
+    return None
+
+
+def _on_few(context: Context) -> Searched | None:
+    """As :func:`forward`, of some samples; None where they do not show what all show."""
+    found = _watched_few(context)
+    if found is None:
+        return None
+    few, watched = found
     searched = _searched(watched, diverged=True, whole=False)
     if searched.blurred or not any(each.confirmed and not each.hidden for each in searched.divergences):
         return None
@@ -301,8 +319,8 @@ def _draws_nothing(context: Context) -> bool:
     """
     if context.inputs is None or "forward" not in context.artifacts:
         return False
-    few = few_samples(context)
-    watched = Watched(context, Operations([DOUBLE, NATIVE]), {"inputs": context.inputs if few is None else few.inputs})
+    found = _watched_few(context)
+    watched = Watched(context, Operations([DOUBLE, NATIVE]), {"inputs": context.inputs}) if found is None else found[1]
     captures = watched.reference, watched.candidate
     return all(DOUBLE in runs_of(each).runs and not watched_pass(each, DOUBLE).random for each in captures)
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from paralign.capture import Capture, clear, discard
 from paralign.errors import CaptureFormatError, WorkerFailed
 from paralign.model import SCHEMA, JobTime, SideTime
+from paralign.run.samples import is_part
 from paralign.run.turns import is_mine
 from paralign.worker import variables
 from paralign.worker.files import UNSEEN, fingerprint
@@ -86,6 +87,7 @@ class Recorder:
     spent: SideTime = field(default_factory=SideTime)
     _worker: Worker | None = None
     _closed: bool = False
+    _on_part: bool = False
     _prelude: list[Job] = field(default_factory=list)
     _have: set[str] = field(default_factory=set)
 
@@ -122,7 +124,7 @@ class Recorder:
         began, starts = time.perf_counter(), self.spent.starts
         if not reusable:
             clear(path)
-            self._request(job)
+            self._request(job, part=any(map(is_part, values.values())))
         else:
             self.spent.reused += 1
             if name not in self._have:
@@ -174,7 +176,14 @@ class Recorder:
         text = json.dumps([SCHEMA, self.identity, order.task, encode(order), inputs], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def _request(self, job: Job) -> None:
+    def _request(self, job: Job, *, part: bool = False) -> None:
+        """Have a job done.
+
+        After jobs on a ``part`` of the samples, others get a new worker: a model may keep what it made of few samples, in attributes and
+        containers that nothing puts back.
+        """
+        if self._on_part and not part:
+            self._end_worker()
         if self._worker is None or not self._worker.alive:
             self._end_worker()
             self._worker = self.start()
@@ -187,6 +196,7 @@ class Recorder:
             except WorkerFailed:
                 self._end_worker()  # unprepared, it would compute with weights of its own
                 raise
+        self._on_part = part
         self._serving().request(job)
 
     def _serving(self) -> Worker:
@@ -221,7 +231,7 @@ class Recorder:
         self._end_worker()
 
     def _end_worker(self) -> None:
-        worker, self._worker = self._worker, None
+        worker, self._worker, self._on_part = self._worker, None, False
         if worker is not None:
             worker.close()
 

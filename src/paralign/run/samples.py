@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 #: what inputs are called in their capture
 NAME = "inputs"
 
+#: the setting of a capture that holds some samples of another
+PART = "part"
+
 
 def leading(records: Sequence[Record]) -> int | None:
     """The length of the first axis, if it is the same in all tensors; else None."""
@@ -33,9 +36,9 @@ def batch_size(inputs: Capture) -> int | None:
     return leading(records)
 
 
-def bytes_of(inputs: Capture) -> int:
-    """The size of all tensors of inputs."""
-    return sum(inputs.value(record).array.nbytes for record in inputs.select(name=NAME))
+def is_part(capture: Capture) -> bool:
+    """Whether a capture holds some samples alone, as :func:`taken` writes them."""
+    return bool(capture.manifest.settings.get(PART))
 
 
 def taken(inputs: Capture, rows: Sequence[int], folder: Path) -> Capture:
@@ -49,7 +52,7 @@ def taken(inputs: Capture, rows: Sequence[int], folder: Path) -> Capture:
     clear(folder)
     settings = inputs.manifest.settings
     key = f"{settings.get('key', inputs.path)} samples {','.join(map(str, rows))}"
-    manifest = Manifest(stage=NAME, settings={"trees": {NAME: settings["trees"][NAME]}, "key": key})
+    manifest = Manifest(stage=NAME, settings={"trees": {NAME: settings["trees"][NAME]}, "key": key, PART: True})
     with CaptureWriter(folder, manifest) as writer:
         for record in inputs.select(name=NAME):
             value = inputs.value(record)

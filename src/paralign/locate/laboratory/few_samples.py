@@ -16,6 +16,7 @@ from paralign.capture import digest as digests
 from paralign.dtypes import STORAGE, is_complex, is_floating
 from paralign.locate.laboratory.recorded_values import SAME
 from paralign.run import samples
+from paralign.run.turns import is_mine
 from paralign.worker.protocol import runs_of, watched_pass
 from paralign.worker.session import DOUBLE, NATIVE
 
@@ -60,11 +61,13 @@ class Few:
 def few_samples(context: Context) -> Few | None:
     """Samples on which the divergence of the outputs can be located; None where it takes all.
 
+    So it does of live objects: what a model keeps of few samples ends with its process, and theirs is the user's.
+
     Args:
         context: of a check whose outputs diverged.
     """
     inputs, captures = context.inputs, context.artifacts.get("forward")
-    if inputs is None or captures is None or context.reference.instead or context.candidate.instead:
+    if inputs is None or captures is None or is_mine() or context.reference.instead or context.candidate.instead:
         return None
     size = samples.batch_size(inputs)
     if size is None or size < LEAST or max(map(_handed_on, captures)) < LARGE:

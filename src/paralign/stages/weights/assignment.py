@@ -21,7 +21,6 @@ from paralign.dtypes import Typed, narrow, widen
 from paralign.errors import WorkerFailed
 from paralign.locate import pipeline
 from paralign.model import DIVERGED, Manifest, Tolerance
-from paralign.run import samples
 from paralign.run.recorder import both
 from paralign.stages.common import lower_precision
 from paralign.stages.common.forward_passes import reference_alone
@@ -44,9 +43,6 @@ RUNS, SECONDS, LEAST = 200, 60.0, 16
 
 #: how far tensors that say nothing by themselves are moved for a proof, in units of their own spread (of one where they are constant)
 MOVED = 0.1
-
-#: samples with which the order of modules is seen, of inputs of so many bytes or more: a pass of smaller ones takes no time
-SEEN, LARGE = 2, 1 << 20
 
 MOVABLE = ("float64", "float32", "float16", "bfloat16")
 
@@ -75,28 +71,19 @@ def planned(context: Context, reference: Capture, candidate: Capture) -> Plan:
 
 
 def _calls(context: Context, inputs: Capture) -> tuple[list[str], list[str]] | None:
-    """Both sides' modules in the order of execution, seen with few samples of large inputs.
+    """Both sides' modules in the order of execution.
+
+    Seen with all samples: a model may keep what it made of its first inputs.
 
     None where a side cannot be run, which the stages that run it will tell.
     """
-    found = None
-    size = samples.batch_size(inputs)
-    if size is not None and size > SEEN and samples.bytes_of(inputs) >= LARGE:
-        found = _called(context, samples.taken(inputs, range(SEEN), context.reference.folder / "inputs-seen"))
-    found = found or _called(context, inputs)
-    if found is None:
+    values = {"inputs": inputs}
+    try:
+        found = both(lambda: context.reference.record("calls", Calls(), values), lambda: context.candidate.record("calls", Calls(), values))
+    except WorkerFailed:
         return None
     ours, theirs = (list(Calls.answer(capture).calls) for capture in found)
     return ours, theirs
-
-
-def _called(context: Context, inputs: Capture) -> tuple[Capture, Capture] | None:
-    """What both sides call with some inputs; None where a side cannot be run with them."""
-    values = {"inputs": inputs}
-    try:
-        return both(lambda: context.reference.record("calls", Calls(), values), lambda: context.candidate.record("calls", Calls(), values))
-    except WorkerFailed:
-        return None
 
 
 def proven(context: Context, result: StageResult, plan: Plan, candidate: Capture) -> tuple[Plan, Proof | None]:
