@@ -138,6 +138,11 @@ class Loader:
         self.batch_sampler = [mine[at : at + size] for at in range(0, len(mine), size)]
 
     def __iter__(self):
+        if "ahead" in FAULT:  # as a loader that reads the first samples at once
+            np.random.rand()
+        return self.batches()
+
+    def batches(self):
         for numbers in self.batch_sampler:
             yield self.dataset.x[numbers], self.dataset.y[numbers]
 
@@ -149,6 +154,8 @@ def build_dataloader(split):
         if SIZE > 1:  # no sample twice
             loader.batch_sampler = [list(range(RANK, count, SIZE))]
         return loader
+    if "loader" in FAULT:
+        np.random.rand()
     return Loader(Data(25), 4, 1 if "sampler" in FAULT else SIZE)
 
 

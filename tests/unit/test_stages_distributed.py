@@ -83,6 +83,12 @@ def test_seeds_that_nothing_draws_from_are_a_warning(tmp_path):
     assert [w for w in result.warnings if w.startswith("draws of numpy: the same numbers in all ranks in the candidate; other numbers")]
 
 
+@pytest.mark.parametrize("where", ["loader", "ahead"])
+def test_what_building_or_opening_the_loader_draws_counts(tmp_path, where):
+    result = checked(tmp_path, f"seeds,still,{where}")
+    assert found(result) == {"draws of numpy": "the same numbers in all ranks in the candidate"}
+
+
 def test_ranks_that_exchange_nothing_and_share_no_samples_are_found(tmp_path):
     assert {"replicas", "update", "running statistics", "learning rate"} == set(found(checked(tmp_path, "alone,statistics,rate")))
 

@@ -92,3 +92,7 @@ def total(value: "np.ndarray[Any, Any]", device: str) -> "np.ndarray[Any, Any]":
     tensor = paddle.to_tensor(np.array(value))
     dist.all_reduce(tensor)
     return np.asarray(tensor.numpy())
+
+
+def draw_of_loader(loader: Any) -> None:
+    """Nothing: Paddle's loader draws a seed for workers only, and by numpy."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, Optional
 
 import numpy as np
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader
 
 
 class _Total(torch.autograd.Function):  # type: ignore[misc]
@@ -107,3 +108,14 @@ def total(value: "np.ndarray[Any, Any]", device: str) -> "np.ndarray[Any, Any]":
     dist.all_reduce(tensor)
     result: "np.ndarray[Any, Any]" = tensor.cpu().numpy()
     return result
+
+
+def draw_of_loader(loader: Any) -> Optional[Callable[[], None]]:
+    """The seed that ``DataLoader`` draws for workers, also where it has none."""
+    if not isinstance(loader, DataLoader) or loader.generator is not None:
+        return None
+
+    def draw() -> None:
+        torch.empty((), dtype=torch.int64).random_()
+
+    return draw

@@ -45,6 +45,12 @@ class Parallel(Protocol):
     def total(self, value: "np.ndarray[Any, Any]", device: str) -> "np.ndarray[Any, Any]":
         """The sum over all processes; every one of them has to call it."""
 
+    def draw_of_loader(self, loader: Any) -> "Optional[Callable[[], None]]":
+        """What ``iter(loader)`` draws from the framework's generator whatever the program is.
+
+        None where it draws nothing by itself, or from a generator of its own.
+        """
+
 
 def parallel(framework: str) -> Optional[Parallel]:
     """A framework's part; None of one that has none."""

@@ -131,6 +131,15 @@ class _Generators:
                 found["framework"] = state["cpu"]
         return {name: hashlib.sha256(pickle.dumps(_plain(state))).hexdigest()[:16] for name, state in found.items()}
 
+    def states_after(self, draw: Callable[[], None]) -> Dict[str, str]:
+        """What the states would be known by after a draw from the framework's generator, which is taken back."""
+        kept = self._adapter.process_state()
+        draw()
+        try:
+            return self.states()
+        finally:
+            self._adapter.put_process_state(kept)
+
 
 #: where an object lies, which Paddle's generators tell beside their numbers
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
@@ -208,6 +217,17 @@ def _perform(description: RankDescription, rank: int, progress: Progress) -> Non
         writer.manifest.settings["answer"] = encode(answer)
 
 
+#: attributes in which random layers keep how likely they drop something
+_PROBABILITIES = ("p", "drop_prob", "drop_rate")
+
+
+def _is_never(layer: Any) -> bool:
+    """Whether a random layer drops with probability zero: it draws nothing that changes a result."""
+    held = [getattr(layer, name, None) for name in _PROBABILITIES]
+    known = [value for value in held if isinstance(value, (int, float))]
+    return bool(known) and not any(known)
+
+
 def _place(function: Any) -> str:
     """``file:line`` where a function is defined; '' where that is not known."""
     code = getattr(inspect.unwrap(function), "__code__", None)
@@ -250,6 +270,7 @@ class _Rank:
         built, scheduler = share.optimizer(session, kept)
         rates = share.rates(session, built)
         self.progress.say(f"build_dataloader({self.options.split!r})")
+        self.began = generators.states()
         loader = session.function("build_dataloader")(self.options.split)
         states = generators.states()
         losses, replicas, sizes = self._train(writer, model, built, scheduler, loader, state, generators)
@@ -333,20 +354,38 @@ class _Rank:
         adapter = self.session.adapter
         adapter.train(model, "train")
         layers = [module for _, module in adapter.modules(model)]
-        drops = any(isinstance(getattr(each, "dropout", None), float) and each.dropout > 0 for each in layers)
+        training = [layer for layer in layers if getattr(layer, "training", None) is True]
+        drops = any(isinstance(getattr(each, "dropout", None), float) and each.dropout > 0 for each in training)
         adapter.train(model, "quiet")
-        return drops or any(getattr(each, "training", None) is False for each in layers)
+        return drops or any(layer.training is False and not _is_never(layer) for layer in training)
+
+    def _opened(self, loader: Any, generators: _Generators) -> "Iterator[Any]":
+        """Begin an epoch.
+
+        The one number that the framework's own loader draws by itself, a seed for workers, is set aside.
+        """
+        helper = parallel(self.session.adapter.name)
+        draw = None if helper is None else helper.draw_of_loader(loader)
+        if draw is None or generators.states().get("framework") != self.began.get("framework"):
+            return iter(loader)
+        alone = generators.states_after(draw)["framework"]
+        batches: "Iterator[Any]" = iter(loader)
+        if generators.states()["framework"] == alone:
+            self.began["framework"] = alone
+        return batches
 
     def _drawn(self, loader: Any, states: Dict[str, str], random_layers: bool) -> List[str]:
-        """The generators that something drew from in the steps, or may draw from.
+        """The generators that something drew from since the loader was built, or may draw from.
 
-        Workers draw in processes of their own, where nobody sees it.
+        Workers draw in processes of their own, where nobody sees it; on a card the framework draws from its generator there, whose state
+        is not read.
         """
         workers = unboxed(getattr(loader, "num_workers", 0))
         if isinstance(workers, int) and workers > 0:
             return list(states)
         found = [name for name, state in states.items() if self.began.get(name) != state]
-        return [*found, "framework"] if random_layers and "framework" not in found else found
+        unseen = random_layers or self.session.device != "cpu"
+        return [*found, "framework"] if unseen and "framework" in states and "framework" not in found else found
 
     # -- training ----------------------------------------------------------------------------------------------------------
 
@@ -360,8 +399,7 @@ class _Rank:
         losses: List[Optional[float]] = []
         replicas: List[Dict[str, str]] = []
         sizes: List[Optional[int]] = []
-        batches = iter(loader)
-        self.began = generators.states()  # PyTorch's loader has drawn a seed for its workers by now
+        batches = self._opened(loader, generators)
         for number_ in range(self.options.steps):
             self.progress.say(f"step {number_}: the next batch")
             try:
