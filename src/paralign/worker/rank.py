@@ -132,7 +132,7 @@ class _Generators:
         return {name: hashlib.sha256(pickle.dumps(_plain(state))).hexdigest()[:16] for name, state in found.items()}
 
     def states_after(self, draw: Callable[[], None]) -> Dict[str, str]:
-        """What the states would be known by after a draw from the framework's generator, which is taken back."""
+        """What the states would be known by after a draw, which is taken back."""
         kept = self._adapter.process_state()
         draw()
         try:
@@ -222,7 +222,7 @@ _PROBABILITIES = ("p", "drop_prob", "drop_rate")
 
 
 def _is_never(layer: Any) -> bool:
-    """Whether a random layer drops with probability zero: it draws nothing that changes a result."""
+    """Whether a random layer drops with probability zero: no draw changes a result."""
     held = [getattr(layer, name, None) for name in _PROBABILITIES]
     known = [value for value in held if isinstance(value, (int, float))]
     return bool(known) and not any(known)
