@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tarfile
 
 import pytest
@@ -284,6 +285,26 @@ def test_a_check_holds_the_files_of_both_sides_against_the_manifest(project):
     done = project.check("data")  # the side fails, and the manifest says why
     assert done.code == 3
     assert f"1 missing: {changed.relative_to(project.folder / 'lite').as_posix()}" in project.stage("data")["failure"]["message"]
+    changed.write_bytes(b"x")
+    stray = project.folder / "lite" / "stray.txt"
+    stray.write_text("beside")
+    (project.folder / "candidate.py").write_text(readers["candidate"].replace("return Data()", "raise KeyError('of its own')"))
+    assert project.check("data").code == 3
+    assert "1 of other content" in project.stage("data")["failure"]["message"]
+    assert "not in the manifest" not in project.stage("data")["failure"]["message"]
+    draw(project.folder / "data", project.folder / "again", count=6)
+    (project.folder / "again" / "stray.txt").write_text("beside")
+    for manifest, text in (
+        ("again", None),
+        ("nowhere", None),
+        ("lite", "{"),
+    ):  # all there but a stray file; no manifest; none that can be read
+        toml.write_text(re.sub(r'manifest = ".*"', f'manifest = "{manifest}"', toml.read_text()))
+        if text is not None:
+            (project.folder / manifest / "manifest.json").write_text(text)
+        assert project.check("data").code == 3
+        failure = project.stage("data")["failure"]
+        assert (failure["type"], failure["message"]) == ("KeyError", "'of its own'")
     (project.folder / "candidate.py").write_text(readers["candidate"])
     toml.write_text(toml.read_text().replace('"lite"', '"nowhere"'))
     done = project.check("data")

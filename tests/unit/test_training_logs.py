@@ -169,13 +169,24 @@ def test_forms_hold_the_same(tmp_path):
     assert len(FORMS["jsonl"](log).splitlines()) == 2
 
 
-@pytest.mark.parametrize("text", ["", "\n\n", "Downloading weights\nDone.\n", "[epoch 0, iter 0][TRAIN]avg_samples: 3"])
+@pytest.mark.parametrize("text", ["", "\n\n", "Downloading weights\nDone.\n"])
 @pytest.mark.parametrize("form", ["csv", "json", "jsonl"])
 def test_a_log_without_a_training_is_not_converted(tmp_path, capsys, text, form):
     (tmp_path / "train.log").write_text(text)
     assert cli.main(["log", "convert", str(tmp_path / "train.log"), "--to", form, "--out", str(tmp_path / "out")]) == 2
     assert "no line of the log tells of a training" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("line", ["loss: oops", "epoch 1 step 20 loss: oops", "[epoch 0, iter 0][TRAIN]avg_samples: 3"])
+def test_a_log_whose_training_lines_are_all_damaged_says_so(tmp_path, capsys, line):
+    path = written(tmp_path, "Downloading weights", line)
+    assert not read_log(path).rows
+    assert cli.main(["log", "convert", str(path), "--out", str(tmp_path / "out")]) == 2
+    assert not (tmp_path / "out").exists()
+    told = capsys.readouterr()
+    assert "every line that tells of a training is damaged" in told.err
+    assert told.out == ""
 
 
 def test_the_command_shows_compares_and_converts(tmp_path, capsys):

@@ -155,9 +155,8 @@ def _convert(options: argparse.Namespace) -> int:
     for each in log.damaged:
         print(f"line {each.line} is damaged and left out: {each.why}", file=sys.stderr)
     if not log.rows:
-        raise UsageError(
-            "no line of the log tells of a training", where=options.file, hint="name a log that `paralign log show` finds rows in"
-        )
+        why = "every line that tells of a training is damaged" if log.damaged else "no line of the log tells of a training"
+        raise UsageError(why, where=options.file, hint="name a log that `paralign log show` finds rows in")
     text = FORMS[options.to](log)
     if not options.out:
         sys.stdout.write(text)

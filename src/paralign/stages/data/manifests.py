@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paralign.errors import WorkerFailed
+from paralign.errors import CaptureFormatError, UsageError, WorkerFailed
 from paralign.lite import check_files, read_manifest
 from paralign.lite.hashes import MANIFEST
 from paralign.model import ALIGNED, DIVERGED, Finding, Pair, Record
@@ -49,11 +50,18 @@ def verify(result: StageResult, captures: tuple[Capture, Capture], manifests: di
 
 
 def explained(failure: WorkerFailed, manifests: dict[str, Path]) -> WorkerFailed:
-    """The failure of a side, with what is wrong with its copy of the data where something is."""
+    """The failure of a side, with the files of its data that are missing or changed.
+
+    A manifest that cannot be read, and files beside those in it, are no reason why a side fails.
+    """
     path = manifests.get(failure.side or "")
     if path is None:
         return failure
-    told = _told(check_files(read_manifest(path), path if path.is_dir() else path.parent))
+    try:
+        checked = check_files(read_manifest(path), path if path.is_dir() else path.parent)
+    except (UsageError, CaptureFormatError, OSError):
+        return failure
+    told = _told(replace(checked, beside=[]))
     if not told:
         return failure
     message = f"{failure.message}\n  its files are not as the manifest says: {told}\n  fix: {AGAIN}"
