@@ -128,7 +128,7 @@ def test_a_right_port_is_aligned_and_the_kink_is_told(tmp_path, capsys):
     told = next(note for note in found["notes"] if "exactly at a kink" in note)
     assert "kink_candidate.py:" in told
     assert "leaky_relu" in told
-    assert "with 6 parameters moved by 0.001 of their size, the same on both sides, all of the stage agrees" in told
+    assert "with the zeros of 2 parameters moved to 1e-30, the same on both sides, all of the stage agrees" in told
 
 
 def test_under_strict_it_diverges(tmp_path, capsys):
@@ -157,3 +157,22 @@ def test_a_mistake_beside_kinks_is_found_and_leads(tmp_path, capsys, right, wron
 def test_a_backward_of_ones_own_is_not_excused(tmp_path, capsys):
     found = backward(tmp_path, capsys, CANDIDATE, STEP)
     assert found["verdict"] == "diverged"
+
+
+def test_another_guard_against_small_values_is_no_kink(tmp_path, capsys):
+    """A constant that acts on exact zeros alone changes the gradients there: the port is wrong."""
+
+    def guarded(text, call, name):
+        return text.replace(call, f"{call[: call.index('x = ')]}x = self.far(x)\n        x = x / x.abs().sum(1, keepdim=True).{name}")
+
+    far = "x = F.leaky_relu(self.far(x), 0.1)"
+    (tmp_path / "kink_reference.py").write_text(guarded(REFERENCE.replace("ACTIVATION", "torch.tanh"), far, "clamp(min=1e-4)"))
+    wrong = guarded(CANDIDATE.replace("ACTIVATION", "paddle.tanh"), far, "clip(min=1e-6)")
+    (tmp_path / "kink_candidate.py").write_text(wrong.replace("axis", "axis").replace("sum(1, keepdim=True)", "sum(1, keepdim=True)"))
+    (tmp_path / "paralign.toml").write_text(
+        '[reference]\nmodule = "kink_reference.py"\nframework = "torch"\n[candidate]\nmodule = "kink_candidate.py"\nframework = "paddle"\n'
+    )
+    main(["check", str(tmp_path), "weights", "forward", "backward", "--json"])
+    stages = {stage["name"]: stage for stage in json.loads(capsys.readouterr().out)["stages"]}
+    assert stages["forward"]["verdict"] == "aligned"
+    assert stages["backward"]["verdict"] == "diverged"

@@ -102,10 +102,12 @@ def test_square_matrices_of_a_stack_may_lie_either_way(stacked, turned):
     assert not proof.ambiguous
 
 
+@pytest.mark.parametrize("first_up", [True, False])
 @pytest.mark.parametrize("straight", [True, False])
-def test_two_matrices_of_one_expert_that_fit_either_way_are_taken_in_order(straight):
+def test_two_matrices_of_one_expert_that_fit_either_way_go_with_their_biases(straight, first_up):
     def pairs(framework):
-        return [entry for n in range(3) for entry in (*linear(f"e.{n}.up", 4, 6, framework), *linear(f"e.{n}.down", 6, 4, framework))]
+        layers = [(linear(f"e.{n}.up", 4, 6, framework), linear(f"e.{n}.down", 6, 4, framework)) for n in range(3)]
+        return [entry for both in layers for layer in (both if first_up else both[::-1]) for entry in layer]
 
     beside = linear("gate", 4, 3, "torch") + linear("point", 4, 4, "torch")  # a matrix of a stack's shape, a bias of an entry's
     first, second = ((3, 6, 4), (3, 4, 6)) if straight else ((3, 4, 6), (3, 6, 4))
@@ -157,3 +159,12 @@ def test_parts_of_other_numbers_stay_unmapped(count):
     result = plan(state(*filters(apart=False, prefix="a")), state(*filters(count=count, apart=True, prefix="b")), "torch", "paddle")
     assert not result.complete
     assert all(m.whole for m in result.moves)
+
+
+def test_which_part_is_which_their_names_say():
+    whole = state(("filter.w", "", (5, 4, 2)))
+    turned = plan(whole, state(("f.w_imag", "", (5, 4)), ("f.w_real", "", (5, 4))), "torch", "paddle")
+    assert turned.complete
+    assert [m.candidate.name for m in sorted(turned.moves, key=lambda m: m.transform or "")] == ["f.w_real", "f.w_imag"]
+    unlike = plan(whole, state(("n.scale", "", (5, 4)), ("n.shift", "", (5, 4))), "torch", "paddle")
+    assert not unlike.complete

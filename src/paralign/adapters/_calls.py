@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 _STDLIB = str(Path(os.__file__).parent)
 _PARALIGN = str(Path(__file__).parent.parent)
 
-#: files of paralign's that stand between the user's code and the framework's (:mod:`paralign.adapters._mixed_torch`)
-_BETWEEN = frozenset(str(Path(__file__).parent / f"_mixed_{name}.py") for name in ("torch", "paddle"))
+#: the file of paralign's that stands between the user's code and the framework's (:mod:`paralign.adapters._mixed`)
+_BETWEEN = str(Path(__file__).parent / "_mixed.py")
 
 
 def _inside(path: str, folder: str) -> bool:
@@ -83,7 +83,7 @@ class SourceLine:
             path = frame.f_code.co_filename
             if self.is_users(path):
                 found.append(f"{path}:{frame.f_lineno}")
-            elif path.startswith(_PARALIGN) and path not in _BETWEEN:
+            elif path.startswith(_PARALIGN) and path != _BETWEEN:
                 break
             frame = frame.f_back
         return tuple(found)

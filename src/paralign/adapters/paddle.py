@@ -23,6 +23,7 @@ from paralign.adapters import (
     _history,
     _lazily_paddle,
     _lending_paddle,
+    _mixed_paddle,
     _modes,
     _onnx,
     _paddle_operations,
@@ -34,7 +35,6 @@ from paralign.adapters import (
 )
 from paralign.adapters._autocast_paddle import idle_casts, no_autocast
 from paralign.adapters._calls import Calls, Paths, SourceLine, Target, attached
-from paralign.adapters._mixed_paddle import Mixing
 from paralign.adapters._operations import constructed
 from paralign.adapters._paddle_recurrent import in_steps
 from paralign.adapters._tensors_paddle import NAMES, TYPES, held_still, recordable
@@ -68,7 +68,7 @@ _FLAGS = (
 #: kinds of layers that register running statistics as parameters -> their names
 _STATISTICS = {"BatchNorm": ("_mean", "_variance"), "SpectralNorm": ("weight_u", "weight_v")}
 
-_MIXING = Mixing()
+_MIXING = _mixed_paddle.create()
 
 _LOADERS = ("set_state_dict", "set_dict", "load_dict")
 

@@ -25,6 +25,7 @@ from paralign.adapters import (
     _history,
     _lazily_torch,
     _lending_torch,
+    _mixed_torch,
     _modes,
     _onnx,
     _programs_torch,
@@ -33,7 +34,6 @@ from paralign.adapters import (
     _values,
 )
 from paralign.adapters._calls import Calls, Paths, SourceLine, Target, attached
-from paralign.adapters._mixed_torch import Mixing
 from paralign.adapters._operations import constructed
 from paralign.adapters._tensors_torch import NAMES, TYPES, recordable, refuse_lazy
 from paralign.adapters.base import TF32_OVERRIDE, Entry
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from paralign.adapters.base import History, OperationSink, Select, Sink
 
-_MIXING = Mixing()
+_MIXING = _mixed_torch.create()
 
 
 class TorchAdapter(_lazily_torch.BuildsLazily, _lending_torch.Lends, _diagnosis_torch.Diagnoses, _training_torch.Trains):

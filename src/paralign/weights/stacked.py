@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from paralign.weights.names import read
 from paralign.weights.tensors import MATRIX, bare, joined
 from paralign.weights.transforms import compose
 
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
     Shape = tuple[int, ...]
 
 _TURN = "transpose(1, 0)"
+
+#: words in the names of a complex weight's parts
+REAL, IMAGINARY = ("real", "re"), ("imag", "imaginary", "im")
+
+#: and how many there are
+COMPLEX = 2
 
 
 def taken_apart(mine: Sequence[Tensor], others: Sequence[Tensor], free: set[Tensor]) -> list[Tensor]:
@@ -63,10 +70,18 @@ def _chosen(fitting: dict[Tensor, list[Tensor]]) -> dict[Tensor, Tensor]:
     for stack, layers in fitting.items():
         if len(layers) > 1:
             unsure[stack.owner, tuple(layers)].append(stack)
-    for (_, kinds), stacks in unsure.items():
+    for (owner, kinds), stacks in unsure.items():
         if len(kinds) == len(stacks):
-            chosen.update(zip(stacks, kinds, strict=True))
+            singles = [layer.owner for stack, layer in chosen.items() if stack.owner == owner]
+            chosen.update(zip(stacks, _in_order_of(kinds, singles), strict=True))
     return chosen
+
+
+def _in_order_of(kinds: Sequence[Tensor], owners: list[str]) -> Sequence[Tensor]:
+    """Tensors in the order of known layers, those of biases; else as they come."""
+    if sorted(kind.owner for kind in kinds) != sorted(owners):
+        return kinds
+    return sorted(kinds, key=lambda kind: owners.index(kind.owner))
 
 
 def _in_turn(tensors: Sequence[Tensor], likes: dict[Tensor, Tensor]) -> list[Tensor]:
@@ -123,8 +138,8 @@ def _member(stack: Tensor, layer: Tensor, number: int) -> Tensor:
 def beside_each_other(mine: Sequence[Tensor], others: Sequence[Tensor], free: set[Tensor]) -> list[Tensor]:
     """A side's tensors, those apart whose last axis the other side has as several.
 
-    A complex weight is kept so: as ``(…, 2)``, or as its real and its imaginary part. A tensor of the user's own is taken apart where the
-    other side has as many layers as there are such tensors here, each with tensors of that shape for every entry of the last axis, and
+    A complex weight is kept so: as ``(…, 2)``, or as its real and its imaginary part, whose names say which is which. A tensor of the
+    user's own is taken apart where the other side has as many layers as there are such tensors here, each with two of that shape, and
     neither side has others like them.
 
     Args:
@@ -142,13 +157,28 @@ def beside_each_other(mine: Sequence[Tensor], others: Sequence[Tensor], free: se
     for shape in {t.shape for t in own if _may_be_beside(t)}:
         groups = [group for (_, entry), group in layers.items() if entry == shape[:-1] and len(group) == shape[-1]]
         is_even = here[shape] == len(groups) and there[shape[:-1]] == len(groups) * shape[-1]
-        if is_even and not here[shape[:-1]] and not there[shape]:
-            likes[shape] = groups[0]
+        entries = _real_first(groups[0]) if groups and shape[-1] == COMPLEX else []
+        if is_even and entries and not here[shape[:-1]] and not there[shape]:
+            likes[shape] = entries
     found: list[Tensor] = []
     for tensor in mine:
-        entries = likes.get(tensor.shape) if tensor in free and _may_be_beside(tensor) else None
-        found += [tensor] if entries is None else [_entry(tensor, entry.leaf, number) for number, entry in enumerate(entries)]
+        known = likes.get(tensor.shape) if tensor in free and _may_be_beside(tensor) else None
+        found += [tensor] if known is None else [_entry(tensor, entry.leaf, number) for number, entry in enumerate(known)]
     return found
+
+
+def _real_first(tensors: list[Tensor]) -> list[Tensor]:
+    """Two tensors whose names say real and imaginary part, in this order; else none."""
+    firsts = [t for t in tensors if any(_says(t.leaf, word) for word in REAL)]
+    seconds = [t for t in tensors if any(_says(t.leaf, word) for word in IMAGINARY)]
+    if len(firsts) == len(seconds) == 1 and firsts[0] is not seconds[0]:
+        return [firsts[0], seconds[0]]
+    return []
+
+
+def _says(name: str, word: str) -> bool:
+    """Whether a name has a word in it."""
+    return word in read(name).words
 
 
 def _may_be_beside(tensor: Tensor) -> bool:

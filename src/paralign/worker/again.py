@@ -48,7 +48,7 @@ def build(path: str, number: int, framework: str, *, stated: bool) -> Any:
 def again(session: Session, writer: "CaptureWriter", options: Again, values: "Dict[str, Capture]") -> AgainTold:
     """Make the calls again that the options name."""
     if options.object_:
-        session.to_double()
+        session.to_double(mixed=False)
         session.adapter.train(session.model, "eval")
     adapter = session.adapter
     with adapter.default_of(DOUBLE) if isinstance(adapter, Defaulting) else nullcontext():

@@ -2,7 +2,8 @@
 
 A function has no derivative there, and each framework takes one of those beside it: at 0 the gradient of a leaky ReLU is its slope in
 PyTorch and 1 in Paddle. Padding, masks and biases that begin at zero put many values there. What follows from that is gone as soon as
-the weights are moved a little, the same on both sides; a mistake of the port stays.
+the zeros among the weights are moved by next to nothing, the same on both sides. A mistake of the port stays: a guard against small
+values acts on next to nothing as it does on zero.
 """
 
 from __future__ import annotations
@@ -21,24 +22,26 @@ from paralign.model import ALIGNED, DIVERGED, wrong_of
 from paralign.stages.backward.where_it_starts import places_of
 from paralign.stages.common.places import Kind
 from paralign.stages.forward import moved_weights
-from paralign.stages.weights.assignment import MOVABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from paralign.context import Context
     from paralign.dtypes import Typed
-    from paralign.model import Divergence, StageResult
+    from paralign.model import Divergence, Pair, StageResult
 
-#: how far weights are moved, in units of their own size
-MOVED = 1e-3
+#: how far zeros are moved: less than any guard against small values, and a number of float32 still
+MOVED = 1e-30
+
+#: types that hold so small a number
+WIDE = ("float64", "float32", "bfloat16")
 
 #: what the choice of a derivative does to a gradient
 _CHOSEN = (Wrong.DIFFERENT.value, Wrong.FACTOR.value)
 
 
 def excused(context: Context, result: StageResult, again: Callable[[], StageResult]) -> StageResult:
-    """The stage with its weights moved, where kinks alone part gradients as they are.
+    """The stage with moved zeros, where kinks alone part gradients as they are.
 
     Where something else differs too, the one that shows that alone; else the result as it was.
 
@@ -67,7 +70,7 @@ def excused(context: Context, result: StageResult, again: Callable[[], StageResu
 def _shows(result: StageResult, other: StageResult, chosen: list[Divergence]) -> bool:
     """Whether a result with moved weights shows that kinks made the gradients part."""
     if other.verdict == ALIGNED:
-        return _compares_gradients(other) and _is_all(result)
+        return _is_all(result) and _are_judged(wrong_of(result.pairs), other)
     if other.verdict != DIVERGED or not other.divergences:
         return False
     return not _lines(chosen) <= _lines(other.divergences)
@@ -102,30 +105,34 @@ def _is_chosen(divergence: Divergence) -> bool:
 
 
 def _values(context: Context) -> dict[str, Typed]:
-    """All parameters that were carried over, moved by a small share; equal ones equally."""
+    """The parameters that hold zeros, these moved."""
     weights, plan = context.weights, context.plan
     if weights is None or plan is None or not moved_weights.are_carried(context):
         return {}
-    records = [r for r in plan.sources if r.role == "parameter" and r.location is not None and r.dtype in MOVABLE]
-    return {record.name: _moved(weights.value(record)) for record in records}
+    found = {}
+    for record in plan.sources:
+        if record.role == "parameter" and record.location is not None and record.dtype in WIDE:
+            value = weights.value(record)
+            if value.array.size and not value.array.all():
+                found[record.name] = _moved(value)
+    return found
 
 
 def _moved(value: Typed) -> Typed:
-    """A value moved by noise.
+    """A value whose zeros are moved by noise.
 
     Its own numbers decide how: one that is tied to it moves alike.
     """
-    wide = widen(value)
+    wide = widen(value).astype(np.float64)
     seed = hashlib.blake2b(np.ascontiguousarray(wide).tobytes(), digest_size=4).digest()
-    noise = np.random.default_rng(int.from_bytes(seed, "little")).standard_normal(wide.shape)
-    size = float(np.sqrt(np.mean(np.square(wide)))) if wide.size else 0.0
-    share = np.where(wide == 0, (size or 1.0) * np.abs(noise), wide * noise)
-    return narrow(wide + MOVED * share, value.dtype)
+    noise = np.abs(np.random.default_rng(int.from_bytes(seed, "little")).standard_normal(wide.shape)) + 1.0
+    return narrow(np.where(wide == 0, MOVED * noise, wide), value.dtype)
 
 
-def _compares_gradients(result: StageResult) -> bool:
-    """Whether a gradient of the first step was judged."""
-    return any(place.kind is Kind.GRADIENT and place.step == 0 for place in places_of(result.judged))
+def _are_judged(wrong: list[Pair], other: StageResult) -> bool:
+    """Whether all that differs was judged with moved zeros too."""
+    judged = {pair.key for pair in other.judged}
+    return bool(wrong) and all(pair.key in judged for pair in wrong)
 
 
 def _told(first: Divergence, count: int, verdict: str) -> str:
@@ -136,6 +143,6 @@ def _told(first: Divergence, count: int, verdict: str) -> str:
     left = "all of the stage agrees" if verdict == ALIGNED else "that difference is gone, and others stay"
     return (
         f"gradients part at {what} where values lie exactly at a kink: each framework takes another of the derivatives beside it, "
-        f"and either is right; with {count} parameters moved by {MOVED:g} of their size, the same on both sides, {left}: "
+        f"and either is right; with the zeros of {count} parameters moved to {MOVED:g}, the same on both sides, {left}: "
         "that is what was judged"
     )

@@ -52,25 +52,25 @@ _STEPS = "steps of backward"
 
 def run(context: Context) -> StageResult:
     """Judge every step in every mode; without an optimizer, one forward and backward pass."""
-    context.clipping = None
     with feeding.fed(context) as fed:
         if fed.refused is not None:
             return fed.refused
-        judged = kinks.excused(context, _judged_all(context, fed), lambda: _judged_all(context, fed))
+        return kinks.excused(context, _judged_all(context, fed), lambda: _judged_all(context, fed))
+
+
+def _judged_all(context: Context, fed: feeding.Fed) -> StageResult:
+    """The steps of the check, what they were fed with, and the user's own steps."""
+    context.clipping = None
+    result = _run(context)
+    result = _run(context) if _draws_in_eval(context, result) else result
+    feeding.judge(context, result, fed)
+    judged = own_step_judging.judge(context, result)
     if context.explains:
         layer_modes.explain(context, judged)
         layer_modes.say_unset(context, judged)
     if made_up.has_excused(context, judged):
         _judge_native(context, judged, context.artifacts[_STEPS])  # which is not asked of steps that diverge
     return judged
-
-
-def _judged_all(context: Context, fed: feeding.Fed) -> StageResult:
-    """The steps of the check, what they were fed with, and the user's own steps."""
-    result = _run(context)
-    result = _run(context) if _draws_in_eval(context, result) else result
-    feeding.judge(context, result, fed)
-    return own_step_judging.judge(context, result)
 
 
 def _run(context: Context) -> StageResult:

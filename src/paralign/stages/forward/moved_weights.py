@@ -92,6 +92,7 @@ def moved(context: Context, values: dict[str, Typed]) -> Iterator[None]:
     known = [(recorder.identity, recorder.folder) for recorder in recorders]
     kept = dict(context.artifacts), dict(context.replays)
     drawn, forwarded, before = context.drawn, context.forwarded, context.moved
+    clipping, rates = context.clipping, context.rates
     mark = uuid4().hex
     try:
         context.moved = {**before, **values}
@@ -103,6 +104,7 @@ def moved(context: Context, values: dict[str, Typed]) -> Iterator[None]:
         for recorder, (identity, folder) in zip(recorders, known, strict=True):
             recorder.identity, recorder.folder = identity, folder
         context.drawn, context.forwarded, context.moved = drawn, forwarded, before
+        context.clipping, context.rates = clipping, rates
         for current, earlier in zip((context.artifacts, context.replays), kept, strict=True):
             current.clear()
             current.update(earlier)
