@@ -9,7 +9,10 @@ import ast
 import re
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 from typing import TYPE_CHECKING
+
+from paralign.scaffold import parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,6 +68,13 @@ class Losses:
     dotted: Naming
     classes: dict[str, Source] = field(default_factory=dict)
     functions: dict[str, tuple[_Function, dict[str, str]]] = field(default_factory=dict)
+    trees: list[tuple[ast.Module, dict[str, str]]] = field(default_factory=list)
+    bare: dict[tuple[str, str, int], bool] = field(default_factory=dict)
+
+    @cached_property
+    def trained(self) -> set[str]:
+        """The classes whose parameters a program gives to an optimizer."""
+        return parts.trained(self.trees, self.dotted, set(self.classes))
 
     def computes_loss(self, name: str, depth: int = _DEPTH) -> bool:
         """Whether the class of this name does what a loss does."""
@@ -73,7 +83,9 @@ class Losses:
             return False
         forward, source = found
         plain = [*forward.args.posonlyargs, *forward.args.args][1:]
-        if len(plain) < 2 or self._has_weights(name, depth):  # noqa: PLR2004 - outputs and labels
+        if len(plain) < 2 or name in self.trained:  # noqa: PLR2004 - outputs and labels
+            return False
+        if self._has_weights(name, depth) or self._may_have_weights(name, "forward", depth):
             return False
         return _Reading(self, name, source.aliases, forward, depth).gives_scalar()
 
@@ -116,6 +128,73 @@ class Losses:
                     return True
         return False
 
+    def _may_have_weights(self, owner: str, entry: str, depth: int) -> bool:
+        """Whether a method calls a part of which nobody knows that it has no weights.
+
+        A part that is called with two arguments or more may be a loss that was handed over, unless its result goes on into a loss.
+        """
+        found = self._method(owner, entry, depth)
+        waiting, seen = [] if found is None else [found], set[int]()
+        while waiting:
+            function, source = waiting.pop()
+            if id(function) in seen:
+                continue
+            seen.add(id(function))
+            unknown = []
+            for name, call in parts.called(function):
+                method = self._method(owner, name, depth)
+                if method is not None:
+                    waiting.append(method)
+                elif name not in parts.METHODS and not self._is_bare_part(owner, name, depth):
+                    unknown.append(call)
+            if any(len(parts.arguments(call)) < 2 for call in unknown):  # noqa: PLR2004 - outputs and labels
+                return True
+            if unknown and _Reading(self, owner, source.aliases, function, depth).goes_on(unknown):
+                return True
+        return False
+
+    def _is_bare_part(self, owner: str, name: str, depth: int) -> bool:
+        """Whether all that a class puts into an attribute is known to have no weights.
+
+        ``bare`` keeps what was read before.
+        """
+        if (owner, name, depth) not in self.bare:
+            every = ((source, parts.assigned(source.node, name)) for source in self._lineage(owner, depth))
+            source, values = next(((source, values) for source, values in every if values), (None, []))
+            self.bare[owner, name, depth] = source is not None and all(self._is_bare(each, owner, source, depth) for each in values)
+        return self.bare[owner, name, depth]
+
+    def _is_bare(self, value: ast.expr, owner: str, source: Source, depth: int) -> bool:
+        """Whether an expression is known to give nothing with weights."""
+        if depth <= 0:
+            return False
+        if isinstance(value, ast.Call):
+            return self._builds_bare(value, owner, source, depth)
+        if parts.own(value):
+            return self._is_bare_part(owner, parts.own(value), depth - 1)
+        name = self.dotted(value, source.aliases)
+        if parts.is_bare(name) or name.rpartition(".")[2] in self.functions or isinstance(value, (ast.Constant, ast.Lambda)):
+            return True
+        values = parts.held(value) or parts.local(source.node, name)
+        return bool(values) and all(self._is_bare(each, owner, source, depth - 1) for each in values)
+
+    def _builds_bare(self, call: ast.Call, owner: str, source: Source, depth: int) -> bool:
+        name = self.dotted(call.func, source.aliases)
+        head, _, last = name.rpartition(".")
+        if parts.is_container(name):
+            return all(self._is_bare(each, owner, source, depth - 1) for each in parts.arguments(call))
+        if parts.is_bare(name):
+            return not (head.startswith("torch.nn") and _WEIGHTS.match(last))
+        made = last if last in self.classes else head.rpartition(".")[2]  # X(…), or X.from_config(…)
+        if made not in self.classes:
+            return False
+        if (made, "", depth) not in self.bare:
+            heavy = self._has_weights(made, depth - 1)
+            self.bare[made, "", depth] = not heavy and not any(
+                self._may_have_weights(made, entry, depth - 1) for entry in ("forward", "__call__")
+            )
+        return self.bare[made, "", depth]
+
     def _is_module(self, name: str, depth: int) -> bool:
         return any(base.startswith("torch.nn.") for source in self._lineage(name, depth) for base in source.bases)
 
@@ -124,7 +203,7 @@ class Losses:
         found = None
         for source in self._lineage(owner, depth):
             for node in ast.walk(source.node):
-                if isinstance(node, ast.Assign) and any(_own_name(target) == name for target in node.targets):
+                if isinstance(node, ast.Assign) and any(parts.own(target) == name for target in node.targets):
                     found = node.value, source
             if found is not None:
                 return found
@@ -133,13 +212,6 @@ class Losses:
 
 def _calls(tree: ast.AST) -> Iterator[ast.Call]:
     return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
-
-
-def _own_name(node: ast.expr) -> str:
-    """``x`` of ``self.x``, else ''."""
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
-        return node.attr
-    return ""
 
 
 class _Worth(IntEnum):
@@ -172,6 +244,22 @@ class _Reading:
         returned = [each.value for each in ast.walk(self.function) if isinstance(each, ast.Return) and each.value is not None]
         return any(self._worth(each) is _Worth.SCALAR for each in returned)
 
+    def goes_on(self, calls: list[ast.Call]) -> bool:
+        """Whether the result of one of the calls is a prediction.
+
+        It is given to a loss, or something is subtracted.
+        """
+        holds = parts.flows_into(self.function, calls)
+        for node in ast.walk(self.function):
+            if isinstance(node, ast.Call) and node not in calls and any(map(holds, parts.arguments(node))):
+                if self._is_loss(node, self.losses.dotted(node.func, self.aliases)):
+                    return True
+            elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
+                sides = ((node.left, node.right), (node.right, node.left))
+                if any(holds(one) and not holds(other) and not self._worth(other) for one, other in sides):
+                    return True
+        return False
+
     def _worth(self, node: ast.expr, nested: int = 0) -> _Worth:
         if nested > _NESTED:
             return _Worth.ELEMENTS
@@ -181,25 +269,25 @@ class _Reading:
         return self.seen[id(node)]
 
     def _read(self, node: ast.expr, nested: int) -> _Worth:
-        parts: list[_Worth] = []
+        pieces: list[_Worth] = []
         if isinstance(node, ast.BinOp) and not isinstance(node.op, ast.MatMult):
-            parts = [self._worth(node.left, nested), self._worth(node.right, nested)]
-            return max(parts) if all(parts) else _Worth.ELEMENTS
+            pieces = [self._worth(node.left, nested), self._worth(node.right, nested)]
+            return max(pieces) if all(pieces) else _Worth.ELEMENTS
         if isinstance(node, ast.IfExp):
-            parts = [self._worth(node.body, nested), self._worth(node.orelse, nested)]
+            pieces = [self._worth(node.body, nested), self._worth(node.orelse, nested)]
         elif isinstance(node, ast.UnaryOp):
-            parts = [self._worth(node.operand, nested)]
+            pieces = [self._worth(node.operand, nested)]
         elif isinstance(node, (ast.Tuple, ast.List)):  # the loss, and what is told beside it
-            parts = [self._worth(each, nested) for each in node.elts[:1]]
+            pieces = [self._worth(each, nested) for each in node.elts[:1]]
         elif isinstance(node, ast.Dict):
-            parts = [self._worth(each, nested) for each in node.values]
+            pieces = [self._worth(each, nested) for each in node.values]
         elif isinstance(node, ast.Call):
-            parts = [self._of_call(node, nested)]
+            pieces = [self._of_call(node, nested)]
         elif isinstance(node, ast.Name):
-            parts = [self._of_name(node, nested)]
-        elif isinstance(node, ast.Constant) or _own_name(node) or _is_of_shape(node):
-            parts = [_Worth.NUMBER]
-        return max(parts, default=_Worth.ELEMENTS)
+            pieces = [self._of_name(node, nested)]
+        elif isinstance(node, ast.Constant) or parts.own(node) or _is_of_shape(node):
+            pieces = [_Worth.NUMBER]
+        return max(pieces, default=_Worth.ELEMENTS)
 
     def _of_name(self, node: ast.Name, nested: int) -> _Worth:
         value = self._assigned(node.id, node.lineno)
@@ -249,8 +337,8 @@ class _Reading:
 
     def _is_loss(self, node: ast.Call, name: str) -> bool:
         """Whether a call computes a loss: of PyTorch, of the repository, or a part of this one."""
-        if _own_name(node.func):
-            return self._is_scalar_part(_own_name(node.func), node)
+        if parts.own(node.func):
+            return self._is_scalar_part(parts.own(node.func), node)
         if isinstance(node.func, ast.Call):  # nn.MSELoss()(a, b)
             return self._makes_loss(node.func, self.aliases)
         head, _, last = name.rpartition(".")

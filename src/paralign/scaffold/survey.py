@@ -279,6 +279,7 @@ def _file(path: Path, tree: ast.Module) -> File:
 def _add_sources(losses: Losses, tree: ast.Module) -> None:
     """Hand over what a file defines: by what classes do it is decided which are losses."""
     aliases = _aliases(tree)
+    losses.trees.append((tree, aliases))
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
             bases = tuple(name for name in (_dotted(base, aliases) for base in node.bases) if name)
