@@ -184,3 +184,78 @@ def test_decoders_are_those_that_were_imported(monkeypatch):
     assert decoders() == ["OpenCV 4.9"]
     monkeypatch.setitem(sys.modules, "decord", SimpleNamespace(__version__="0.6"))
     assert decoders() == ["decord 0.6"]
+
+
+# -- masks, frames, parts of samples -----------------------------------------------------------------------------------------------
+
+
+def encoded(index, *, pad=0, mask=lambda m: m, left=False, lower=True):
+    """Token numbers and their mask; about half of the samples are padded."""
+    random = np.random.RandomState(index)
+    words = random.randint(10, 60, random.randint(4, 20))[:12] + (0 if lower else 60)
+    rest = 12 - len(words)
+    ids, ones = np.pad(words, (0, rest), constant_values=pad), np.pad(np.ones(len(words), "int64"), (0, rest))
+    if left:
+        ids, ones = np.roll(ids, rest), np.roll(ones, rest)
+    return {"ids": ids.astype("int64"), "mask": mask(ones)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule", "told"),
+    [
+        ({"mask": np.ones_like}, "data/mask-constant", "mask: the candidate's mask is 1 everywhere, the reference's is not"),
+        ({"mask": lambda m: 1 - m}, "data/mask-inverted", "mask: a mask the other way round"),
+        ({"pad": 1}, "data/padding", "ids: the tokens agree, the padding does not: with 0 in the reference, with 1 in the candidate"),
+        ({"left": True}, "data/padding", "at the end in the reference, at the start in the candidate"),
+    ],
+)
+def test_a_cause_that_few_kept_samples_suggest_is_tried_on_others(changes, rule, told):
+    assert compared(encoded, encoded).verdict == ALIGNED
+    stage = compared(encoded, lambda i: encoded(i, **changes))
+    assert (stage.verdict, stage.findings[0].rule, stage.findings[0].proven) == (DIVERGED, rule, True), stage.findings
+    assert told in stage.findings[0].cause
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"mask": lambda m: np.where(np.arange(12) == 11, 0, m)}, {"mask": lambda m: np.where(np.arange(12) % 3 == 0, 2, m)}, {"lower": False}],
+    ids=["last one", "twos", "capitals"],
+)
+def test_equal_masks_make_no_sample_another_one(changes):
+    stage = compared(encoded, lambda i: encoded(i, **changes))
+    assert stage.verdict == DIVERGED
+    assert not [f for f in stage.findings if f.rule in ("data/order", "data/window", "data/mask-constant")], stage.findings
+
+
+def test_samples_in_another_order_are_still_told():
+    order = np.random.RandomState(4).permutation(12)
+    stage = compared(encoded, lambda i: encoded(int(order[i])))
+    assert ("data/order", True) in [(f.rule, f.proven) for f in stage.findings], stage.findings
+
+
+def clip(index, stride=4, turn=slice(None), twice=False, later=0):
+    film = np.random.RandomState(index).rand(44, 3, 6, 6).astype("float32")
+    places = (later + np.arange(8) * stride)[turn]
+    places[-1] = places[-2] if twice else places[-1]
+    return film[places], index % 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"stride": 2}, "frames 2, 4, 6 are the reference's 1, 2, 3"),
+        ({"turn": slice(None, None, -1)}, "frames 0, 1, 2, 3, 4, 5, … are the reference's 7, 6, 5, 4, 3, 2, …"),
+        ({"twice": True}, "frames 7 are the reference's 6"),
+    ],
+)
+def test_other_frames_of_a_film_are_told(changes, told):
+    finding = sample_kinds.explain("", pair(lambda i: clip(i)[0], lambda i: clip(i, **changes)[0]))
+    assert (finding.rule, finding.proven) == ("data/frames", True)
+    assert told in finding.cause
+    stage = compared(clip, lambda i: clip(i, **changes))
+    assert any(f.proven and (told in f.cause or "in reverse order" in f.cause) for f in stage.findings), stage.findings
+
+
+@pytest.mark.parametrize("other", [lambda i: clip(i, later=1)[0], lambda i: clip(i + 50)[0], lambda i: np.zeros_like(clip(i)[0])])
+def test_frames_that_no_sample_of_the_reference_has_are_left_alone(other):
+    assert sample_kinds.explain("", pair(lambda i: clip(i)[0], other)) is None

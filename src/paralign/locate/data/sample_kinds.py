@@ -25,6 +25,9 @@ STEPS = 48
 #: the least rows, tokens or frames that must agree
 LEAST = 3
 
+#: frames that a sentence names
+FRAMES = 6
+
 #: axes of a series (time, columns), of boxes, and the least of a video (time, height, width)
 COLUMNS, BOX, VIDEO = 2, 4, 3
 
@@ -57,14 +60,14 @@ def _rules(pairs: Pairs, *, whole: bool) -> list[Rule]:
         return []
     axes = dimensions.pop()
     if axes == 1:
-        return [_special, _padding, _token_offset, _truncated, _window] if whole else [_window, _elsewhere]
+        return [_mask, _special, _padding, _token_offset, _truncated, _window] if whole else [_window, _elsewhere]
     if axes == COLUMNS and all(array.shape[1] == BOX for pair in pairs for array in pair):
         return [_box_form, _box_scale, _box_order, _fewer_boxes, _window]
     if axes == COLUMNS and whole:
-        return [_padding, _token_offset, _window]
+        return [_mask, _padding, _token_offset, _window]
     if axes == COLUMNS:
         return [_window, _columns, _scaler, _elsewhere]
-    return [_window, _elsewhere] if axes > VIDEO else [_elsewhere]  # three axes are a picture, whose shift is a crop
+    return [_window, _frames, _elsewhere] if axes > VIDEO else [_elsewhere]  # three axes are a picture, whose shift is a crop
 
 
 def frames(reference: Array, candidate: Array) -> tuple[int, int] | None:
@@ -88,6 +91,8 @@ def _window(pairs: Pairs) -> tuple[str, str, str] | None:
     """The candidate's rows are the reference's from some steps on, in all samples by as many."""
     if any(a.shape[1:] != b.shape[1:] for a, b in pairs):
         return None
+    if all(np.isin(a, (0, 1)).all() for a, _ in pairs):
+        return None  # a mask looks moved where another number of ones is in it
     for steps in [s for n in range(1, STEPS) for s in (n, -n)]:
         if all(_moved(a, b, steps) for a, b in pairs):
             when = "later" if steps > 0 else "earlier"
@@ -103,6 +108,30 @@ def _moved(reference: Array, candidate: Array, steps: int) -> bool:
         return False
     first, second = first[:count], second[:count]
     return bool(np.ptp(first) > 0) and apart(first, second) <= EQUAL
+
+
+def _frames(pairs: Pairs) -> tuple[str, str, str] | None:
+    """Other frames of the same film, in all samples the same ones."""
+    if any(a.shape[1:] != b.shape[1:] for a, b in pairs):
+        return None
+    taken = [_same_frames(a, b) for a, b in pairs]
+    first = taken[0]
+    if len(first) < LEAST or any(each != first for each in taken) or all(own == other for own, other in first):
+        return None
+    moved = [each for each in first if each[0] != each[1]]
+    own, theirs = (", ".join(str(each[side]) for each in moved[:FRAMES]) + (", …" if len(moved) > FRAMES else "") for side in (0, 1))
+    cause = f"other frames: the candidate's frames {own} are the reference's {theirs}"
+    return "frames", cause, "take frames as the reference does: first frame, stride, number, rounding of their places, direction"
+
+
+def _same_frames(reference: Array, candidate: Array) -> list[tuple[int, int]]:
+    """Frames of the candidate that are frames of the reference: the numbers on both sides."""
+    found = []
+    for own, frame in enumerate(candidate):
+        fits = [n for n, other in enumerate(reference) if np.ptp(frame) > 0 and apart(other, frame) <= EQUAL]
+        if fits:
+            found.append((own, min(fits, key=lambda n, own=own: abs(n - own))))  # type: ignore[misc]
+    return found
 
 
 def _columns(pairs: Pairs) -> tuple[str, str, str] | None:
@@ -167,8 +196,22 @@ def _elsewhere(pairs: Pairs) -> tuple[str, str, str] | None:
 # -- tokens ------------------------------------------------------------------------------------------------------------------------
 
 
+def _mask(pairs: Pairs) -> tuple[str, str, str] | None:
+    """Masks of zeros and ones: the other way round, or one that leaves nothing out."""
+    if any(a.shape != b.shape or not np.isin(a, (0, 1)).all() or not np.isin(b, (0, 1)).all() for a, b in pairs):
+        return None
+    if all(np.array_equal(b, 1 - a) for a, b in pairs) and any(np.ptp(a) for a, _ in pairs):
+        cause = "a mask the other way round: the candidate has 1 where the reference has 0"
+        return "mask-inverted", cause, "mark what counts as the reference does: 1 for what is kept, or for what is left out"
+    values = {float(value) for _, other in pairs for value in np.unique(other)}
+    if len(values) == 1 and all(np.ptp(one) for one, _ in pairs):
+        cause = f"the candidate's mask is {values.pop():g} everywhere, the reference's is not"
+        return "mask-constant", cause, "mark padding in the mask as the reference does"
+    return None
+
+
 def _token_offset(pairs: Pairs) -> tuple[str, str, str] | None:
-    if any(a.shape != b.shape for a, b in pairs):
+    if any(a.shape != b.shape or (np.isin(a, (0, 1)).all() and np.isin(b, (0, 1)).all()) for a, b in pairs):
         return None
     steps = {float(step) for a, b in pairs for step in np.unique(b - a)}
     changed = steps - {0.0}

@@ -400,19 +400,25 @@ def _ordered(captures: tuple[Capture, Capture], index: int, sets: tuple[Capture,
     scans = [r for r in captures[0].records if r.name.startswith("scan_") and r.digest is not None]
     stored = [r for r in captures[1].select(run="seed-0") if r.location is not None]
     own = {r.name.partition(".")[2]: r for r in stored if r.name.startswith("sample")}
-    for leaf, record in own.items():
-        value = captures[1].array(record)
-        if np.asarray(value).size <= 1 or not float(np.ptp(np.asarray(value, np.float64))):
-            continue
-        digest = moments(value)
-        matches = [int(r.name[5:]) for r in scans if r.leaf == leaf and r.digest and agree(r.digest, digest, ALIKE)]
-        if matches and index not in matches:
-            cause = f"sample {index} of the candidate is sample {matches[0]} of the reference: the samples come in another order"
-            fix = "sort what the data set lists, by the same rule on both sides"
-            if _in_both(sets, leaf):
-                return Finding("data/order", cause, fix, True, 1.0, 0.0)
-            return Finding("data/order", cause, fix, proven=False)
-    return None
+    telling = [leaf for leaf, record in own.items() if _tells(captures[1].array(record))]
+    same_in_all: set[int] | None = None  # a sample is another one only if all of its parts are
+    for leaf in telling:
+        digest = moments(captures[1].array(own[leaf]))
+        matches = {int(r.name[5:]) for r in scans if r.leaf == leaf and r.digest and agree(r.digest, digest, ALIKE)}
+        same_in_all = matches if same_in_all is None else same_in_all & matches
+    if not same_in_all or index in same_in_all:
+        return None
+    cause = f"sample {index} of the candidate is sample {min(same_in_all)} of the reference: the samples come in another order"
+    fix = "sort what the data set lists, by the same rule on both sides"
+    if all(_in_both(sets, leaf) for leaf in telling):
+        return Finding("data/order", cause, fix, True, 1.0, 0.0)
+    return Finding("data/order", cause, fix, proven=False)
+
+
+def _tells(value: Any) -> bool:
+    """Whether a part of a sample may tell it from others: it holds several values."""
+    held = np.asarray(value)
+    return held.size > 1 and held.dtype.kind in "biuf" and bool(np.ptp(np.asarray(held, np.float64)))
 
 
 def _in_both(sets: tuple[Capture, Capture], leaf: str) -> bool:

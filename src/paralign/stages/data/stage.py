@@ -75,7 +75,7 @@ def _split(context: Context) -> StageResult:
         first_wrong_sample.follow(context, result, reference, candidate, replaced=replaced)
         padding.explain(context, result, (reference, candidate))
         every_sample.explain_shuffled(context, result, reference, candidate)
-        kinds_of_data.explain(result, reference, candidate)
+        kinds_of_data.explain(context, result, reference, candidate, replaced=replaced)
     kinds_of_data.decoders(result, reference, candidate)
     _beside(result, reference, candidate, kept, settings.manifests)
     return result
