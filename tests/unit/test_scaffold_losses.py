@@ -66,6 +66,13 @@ LOSSES = {
             self.act = torch.sigmoid if smooth else (lambda x: x)
             self.all = nn.Sequential(nn.Sigmoid(), nn.Flatten())
         def forward(self, a, b): return 1 - self.inner(self.act(a), self.all(self.norm(b))).mean()""",
+    "losses that were handed over, in a loop": """
+        def __init__(self, terms, weights):
+            super().__init__()
+            self.terms = terms
+            self.weights = weights
+        def forward(self, out, y):
+            return F.l1_loss(out, y), [weight * term(out, y) for term, weight in zip(self.terms, self.weights)]""",
     "a distance that was handed over": """
         def __init__(self, distance):
             super().__init__()
@@ -127,6 +134,12 @@ MODELS = {
             self.nets = nn.ModuleList([net])
         def features(self, x): return self.nets[0](x)
         def forward(self, x, y): return F.mse_loss(self.features(x), self.features(y))""",
+    "parts that were handed over, in a loop": """
+        def __init__(self, nets, weights):
+            super().__init__()
+            self.nets, self.w = None, 1.0
+            self.nets = nets
+        def forward(self, x, y): return sum(F.mse_loss(net(x), y) for net in self.nets)""",
     "a part of two inputs whose result is judged": """
         def __init__(self, net):
             super().__init__()

@@ -31,17 +31,34 @@ METHODS = frozenset(
 def called(function: ast.AST) -> Iterator[tuple[str, ast.Call]]:
     """Attributes of ``self`` that a function calls.
 
-    ``self.x(…)``, ``self.x[0](…)``, ``self.x.forward(…)``.
+    ``self.x(…)``, ``self.x[0](…)``, ``self.x.forward(…)``, and ``each(…)`` in a loop over ``self.x``.
     """
+    looped = _looped(function)
     for node in ast.walk(function):
         if not isinstance(node, ast.Call):
             continue
         target: ast.expr = node.func
         if isinstance(target, ast.Subscript) or (isinstance(target, ast.Attribute) and target.attr == "forward"):
             target = target.value
-        name = own(target)
-        if name:
+        names = looped.get(target.id, set()) if isinstance(target, ast.Name) else {own(target)} - {""}
+        for name in sorted(names):
             yield name, node
+
+
+def _looped(function: ast.AST) -> dict[str, set[str]]:
+    """Name of a loop -> the attributes of ``self`` that it goes through."""
+    found: dict[str, set[str]] = {}
+    for node in ast.walk(function):
+        if not isinstance(node, (ast.For, ast.comprehension)):
+            continue
+        pairs = [(node.target, node.iter)]
+        if isinstance(node.iter, ast.Call) and isinstance(node.target, ast.Tuple) and len(node.iter.args) == len(node.target.elts):
+            pairs = list(zip(node.target.elts, node.iter.args, strict=True))  # as zip does
+        for target, through in pairs:
+            attributes = {own(each) for each in ast.walk(through) if isinstance(each, ast.expr)} - {""}
+            for name in (each.id for each in ast.walk(target) if isinstance(each, ast.Name)):
+                found.setdefault(name, set()).update(attributes)
+    return found
 
 
 def own(node: ast.expr) -> str:
