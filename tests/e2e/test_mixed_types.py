@@ -95,3 +95,36 @@ def test_what_a_native_run_refuses_stays_refused():
 
     result = checked(Mixed)
     assert result["forward"].verdict == "error"
+
+
+class Sharp(torch.nn.Module):
+    """A softmax of scores by a table that was computed in float32 when the model was built."""
+
+    def __init__(self, scale=1.0):
+        super().__init__()
+        self.first = torch.nn.Linear(6, 5)
+        self.tables = [(torch.linspace(0.1, 3, 25).sin() * 40 * scale).reshape(5, 5)]
+
+    def forward(self, x):
+        return torch.softmax(torch.tanh(self.first(x)) @ self.tables[0], -1) @ torch.arange(5, dtype=x.dtype).reshape(5, 1) + self.first(
+            x
+        ).sum(1, keepdim=True)
+
+
+class SharpPort(paddle.nn.Layer):
+    def __init__(self, scale=1.0):
+        super().__init__()
+        self.first = paddle.nn.Linear(6, 5)
+        table = (np.sin(np.linspace(0.1, 3, 25)) * 40 * scale).astype("float32").reshape(5, 5)
+        self.tables = [paddle.to_tensor(table * np.float32(1 + 2e-7))]
+
+    def forward(self, x):
+        scores = paddle.nn.functional.softmax(paddle.matmul(paddle.tanh(self.first(x)), self.tables[0]), axis=-1)
+        return paddle.matmul(scores, paddle.arange(5).astype(x.dtype).reshape([5, 1])) + self.first(x).sum(axis=1, keepdim=True)
+
+
+@pytest.mark.parametrize(("scale", "verdict"), [(1.0, "aligned"), (1.001, "diverged")])
+def test_constants_that_each_side_rounds_accuse_no_operation_that_enlarges_it(scale, verdict):
+    sides = functions(Sharp, "torch", None), functions(lambda: SharpPort(scale), "paddle", None)
+    result = check(*sides, inputs=INPUTS, stages=["weights", "forward"])
+    assert result["forward"].verdict == verdict, result["forward"].notes

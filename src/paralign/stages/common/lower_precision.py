@@ -52,6 +52,17 @@ def places(
     asked = method is FLOAT64 and bool(wrong) and tolerance.ratio is None and not tolerance.absolute
     if not asked or any(p.ratio is None or not p.ratio <= MOST for p in wrong):
         return []
+    return anywhere(context, order, values)
+
+
+def anywhere(context: Context, order: Lowered, values: dict[str, Capture]) -> list[str]:
+    """Where float64 runs compute in a lower precision, in words.
+
+    Args:
+        context: the check.
+        order: what is run.
+        values: of the task.
+    """
     notes = []
     for side, recorder in (("reference", context.reference), ("candidate", context.candidate)):
         try:

@@ -36,6 +36,10 @@ SHOWN = 3
 VANISHING = 1e-6
 
 
+#: inputs of float64 runs that differ by as much are rounded to float32 somewhere
+ROUNDED = 1e-9
+
+
 def run(context: Context) -> StageResult:
     """Judge the outputs, once more with moved parameters where constants hide them.
 
@@ -190,7 +194,7 @@ def _locate(context: Context, result: StageResult, method: Method, *, coarse: bo
         result.notes.append(f"operations could not be watched: the {failure.side} failed with {failure.type}: {failure.message}")
         return {}
     found = searched.divergences
-    if coarse and result.verdict != DIVERGED:
+    if result.verdict != DIVERGED and (coarse or _is_rounding(context, result, method, found)):
         found = [d for d in found if d.what == LOWER]
     tolerance = context.settings.tolerance_of("forward")
     if searched.blurred and tolerance.ratio is None and not any(d.confirmed for d in found):
@@ -209,6 +213,35 @@ def _locate(context: Context, result: StageResult, method: Method, *, coarse: bo
         result.verdict = UNDERPOWERED
         result.warnings += searched.untested
     return searched.branches
+
+
+def _is_rounding(context: Context, result: StageResult, method: Method, found: list[Divergence]) -> bool:
+    """Whether operations that hardly differ behind equal outputs do so by float32.
+
+    Float64 runs have it inside, or in constants that each side computed when it was built. It is asked only where they are slight: it
+    takes another run of both sides.
+    """
+    shown = [d for d in found if d.what != LOWER]
+    if method is not FLOAT64 or context.inputs is None or not shown or not all(map(_is_slight, shown)):
+        return False
+    if all((d.error_before or 0.0) >= ROUNDED for d in shown):
+        first = shown[0]
+        line = first.candidate.source if first.candidate is not None else None
+        result.notes.append(
+            f"values that go into {line or 'an operation'} differ by {first.error_before:.2g} in float64, as constants do that each side "
+            f"computed in float32; it enlarges that to {first.error:.2g}, and the outputs agree: held to be rounding"
+        )
+        return True
+    low = lower_precision.anywhere(context, Lowered("forward"), {"inputs": context.inputs})
+    result.notes += low
+    return bool(low)
+
+
+def _is_slight(divergence: Divergence) -> bool:
+    """Whether an operation's result is off by little more than the noise."""
+    if divergence.error is None or not divergence.noise:
+        return False
+    return divergence.error <= lower_precision.MOST * divergence.noise
 
 
 def _judge_by_operations(result: StageResult) -> None:
