@@ -537,3 +537,18 @@ def test_a_convolution_of_patches_is_a_linear_layer_of_them(turned):
 def test_a_convolution_is_no_linear_layer_of_other_sizes_nor_a_transposed_one():
     for conv in (("embed.weight", "Conv2d", (8, 3, 4, 5)), ("embed.weight", "ConvTranspose2d", (8, 3, 4, 4))):
         assert not plan(state(conv), state(("proj.weight", "Linear", (48, 8))), "torch", "paddle").moves
+
+
+def test_own_normalisations_that_say_scale_and_shift_in_another_order_are_mapped():
+    def layers(path, framework):
+        if framework == "torch":
+            return [(f"{path}.weight", "BatchNorm1d", (6,)), (f"{path}.bias", "BatchNorm1d", (6,))]
+        return [(f"{path}.shift", "", (6,)), (f"{path}.scale", "", (6,))]
+
+    reference = state(*(entry for n in range(3) for entry in layers(f"norms.{n}.bn", "torch")), *linear("out", 6, 6, "torch"))
+    candidate = state(*(entry for n in range(3) for entry in layers(f"steps.{n}.norm", "paddle")), *linear("out", 6, 6, "paddle"))
+    result = plan(reference, candidate, "torch", "paddle")
+    assert result.complete
+    found = {move.reference.name: move.candidate.name for move in result.moves}
+    assert all(found[f"norms.{n}.bn.weight"] == f"steps.{n}.norm.scale" for n in range(3))
+    assert all(found[f"norms.{n}.bn.bias"] == f"steps.{n}.norm.shift" for n in range(3))

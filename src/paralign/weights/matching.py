@@ -28,6 +28,9 @@ REGULAR = 2
 
 _LINEAR = "linear"
 
+#: what layers of the user's own call the factor and the shift that the frameworks' layers call weight and bias
+AFFINE = {"scale": "weight", "gain": "weight", "gamma": "weight", "shift": "bias", "offset": "bias", "beta": "bias"}
+
 
 def plan(
     reference: Sequence[Record],
@@ -141,7 +144,7 @@ def _tensor_key_as_one(tensors: list[Tensor]) -> Hashable:
 
 
 def _leaf_key(tensors: list[Tensor]) -> Hashable:
-    return tensors[0].leaf, bare(tensors[0].shape)
+    return AFFINE.get(tensors[0].leaf, tensors[0].leaf), bare(tensors[0].shape)
 
 
 def _shape_key(tensors: list[Tensor]) -> Hashable:
