@@ -374,7 +374,8 @@ WRONG = {
     "log show nowhere": (2, "the file cannot be read: No such file"),
     "log show binary": (3, "the log is no text"),
     "log checks text.txt": (3, "no line of it is one of a log of differences"),
-    "log convert text.txt --out nowhere/x": (3, "the file cannot be written"),
+    "log convert text.txt --out x": (2, "no line of the log tells of a training"),
+    "log convert log.json --out nowhere/x": (3, "the file cannot be written"),
     "rank-logs text.txt": (2, "there is no such folder"),
     "logbook port --out folder": (2, "the file is there already"),
     "clean-copy text.txt new": (2, "there is no such folder"),
@@ -400,7 +401,8 @@ WRONG = {
 @pytest.fixture
 def place(port, monkeypatch):
     here = port.parent
-    for name, content in (("text.txt", b"hello\n"), ("binary", bytes(range(256)) * 9), ("empty", b"")):
+    log = b'{"epoch": 0, "iter": 0, "loss": 1.5}\n'
+    for name, content in (("text.txt", b"hello\n"), ("log.json", log), ("binary", bytes(range(256)) * 9), ("empty", b"")):
         (here / name).write_bytes(content)
     for name, content in (("bad", b"[reference\n"), ("bytes", b"\xff\xfe[")):
         (here / name).mkdir()

@@ -43,7 +43,7 @@ class RandomSampler(SequentialSampler):
     replacement = False
 
     def __iter__(self):
-        draw = np.random.randint(0, self.length, self.length) if self.replacement else np.random.RandomState(0).permutation(self.length)  # noqa: NPY002
+        draw = np.random.randint(0, self.length, self.length) if self.replacement else np.random.permutation(self.length)  # noqa: NPY002
         return iter(int(i) for i in draw)
 
 
