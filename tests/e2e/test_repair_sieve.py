@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 
 import numpy as np
 import pytest
@@ -152,7 +153,8 @@ def test_what_the_jobs_take_is_kept_although_later_runs_write_in_the_same_place(
 def test_a_program_that_counts_its_runs_has_no_sieve_that_says_no_to_all(opened, tmp_path):
     room, _ = opened('return {"score": rescaled(numbers)', 'return {"score": rescaled(numbers, 0.375 + next(COUNT))')
     path = (tmp_path / "candidate.py").resolve()
-    counting = path.read_text().replace("LEVEL =", "import itertools, os, time\nCOUNT = itertools.count(time.time_ns() % 999_983)\nLEVEL =")
+    begun = f"import itertools, math, time\nCOUNT = itertools.count(math.exp(8 * (time.time() - {time.time()!r})))\n"  # each run far from the last
+    counting = path.read_text().replace("LEVEL =", f"{begun}LEVEL =", 1)
     room.keep(path, counting.encode())
     assert sieve.made(room, {path: counting.encode()}, "infer") is None
 
