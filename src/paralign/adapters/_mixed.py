@@ -2,8 +2,8 @@
 
 A model that was cast to float64 meets constants that its code makes in float32: ``one_hot``, ``astype("float32")``, an array of numpy's.
 Most operations compute with both in the wider type; some refuse. What they refuse is asked again here with all floating values in
-float64. Only operations that change nothing of what they are given, and draw nothing, are asked again. One that takes what it is given
-is left alone.
+float64. Only operations that change nothing of what they are given, and draw nothing before they refuse, are asked again. One that takes
+what it is given is left alone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 import types
 from typing import Any, Callable, Dict, FrozenSet, Iterable, List, NamedTuple, Tuple
 
-from paralign.adapters._operations import replaced, tensors
+from paralign.adapters._operations import held_by_modules, replaced, tensors
 
 
 class _Home(NamedTuple):
@@ -29,7 +29,7 @@ class _Home(NamedTuple):
     inherited: bool = False
 
 
-class Mixing:
+class MixedOperations:
     """The operations of a framework that are wrapped at the moment.
 
     Args:
@@ -92,14 +92,7 @@ class Mixing:
                 if isinstance(function, (types.BuiltinFunctionType, types.FunctionType)):
                     original = getattr(function, "_paralign_joins", function)
                     wrapped.setdefault(id(original), self._joining(original))
-        found = []
-        for name, module in list(sys.modules.items()):
-            space = getattr(module, "__dict__", None)
-            if not isinstance(space, dict) or name.startswith(self._own):
-                continue
-            for key, value in list(space.items()):
-                if id(value) in wrapped:
-                    found.append(_Home(module, key, value, wrapped[id(value)]))
+        found = [_Home(module, key, value, wrapped[id(value)]) for module, key, value in held_by_modules(wrapped, self._own)]
         holder, names = self._methods
         for name in sorted(names):
             method = getattr(holder, name, None)

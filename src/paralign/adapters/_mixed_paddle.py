@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import paddle
 
-from paralign.adapters._mixed import Mixing
+from paralign.adapters._mixed import MixedOperations
 
-#: operations that change nothing of what they are given, and draw nothing
+#: operations that change nothing of what they are given, and draw nothing before they refuse
 PURE = frozenset(
     [
         "add",
@@ -59,11 +59,11 @@ PURE = frozenset(
 )
 
 
-def create() -> Mixing:
+def create() -> MixedOperations:
     """Of Paddle's operations; its methods and operators go through them."""
     operations = paddle._C_ops  # noqa: SLF001 - Paddle's only name for its operations
     own = "paddle.base.libpaddle"
-    return Mixing([(operations, PURE)], (paddle.Tensor, frozenset()), paddle.Tensor, paddle.float32, paddle.float64, _cast, own)
+    return MixedOperations([(operations, PURE)], (paddle.Tensor, frozenset()), paddle.Tensor, paddle.float32, paddle.float64, _cast, own)
 
 
 def _cast(tensor: paddle.Tensor, dtype: object) -> paddle.Tensor:

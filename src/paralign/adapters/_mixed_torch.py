@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from paralign.adapters._mixed import Mixing
+from paralign.adapters._mixed import MixedOperations
 
-#: functions that change nothing of what they are given, and draw nothing
+#: functions that change nothing of what they are given, and draw nothing before they refuse
 PURE = frozenset(
     [
         "addbmm",
@@ -72,7 +72,7 @@ METHODS = frozenset(
 )
 
 
-def create() -> Mixing:
+def create() -> MixedOperations:
     """Of PyTorch's functions, wherever modules hold them, and of tensors' methods."""
     sources = [(torch, PURE), (torch.nn.functional, PURE), (torch._C._nn, PURE)]  # noqa: SLF001 - where its functions are at home
-    return Mixing(sources, (torch.Tensor, METHODS), torch.Tensor, torch.float32, torch.float64, torch.Tensor.to, "torch._C")
+    return MixedOperations(sources, (torch.Tensor, METHODS), torch.Tensor, torch.float32, torch.float64, torch.Tensor.to, "torch._C")

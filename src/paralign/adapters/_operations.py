@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Container, Dict, Iterator, List, Optional, Tuple
 
 from paralign.adapters._kinds import common
 from paralign.adapters.base import Operation
@@ -118,6 +118,22 @@ class Watch:
         self._count += 1
         with unwatched():
             return self._sink.after(operation)
+
+
+def held_by_modules(functions: Container[int], own: str) -> Iterator[Tuple[Any, str, Any]]:
+    """Where loaded modules hold some functions: module, name, function.
+
+    Args:
+        functions: their ``id``.
+        own: how the names of the framework's own modules in C begin; what they hold stays as it is.
+    """
+    for name, module in list(sys.modules.items()):
+        space = getattr(module, "__dict__", None)
+        if not isinstance(space, dict) or name.startswith(own):
+            continue
+        for key, value in list(space.items()):
+            if id(value) in functions:
+                yield module, key, value
 
 
 def tensors(value: Any, known: Callable[[Any], bool]) -> List[Any]:

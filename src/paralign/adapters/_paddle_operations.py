@@ -7,7 +7,6 @@ operators of the tensor class that are written in C. All are put back on leaving
 from __future__ import annotations
 
 import functools
-import sys
 import threading
 import types
 import warnings
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional,
 
 import paddle
 
-from paralign.adapters._operations import Watch, plain_attribute, replaced, tensors
+from paralign.adapters._operations import Watch, held_by_modules, plain_attribute, replaced, tensors
 from paralign.adapters._translated_paddle import translates
 
 if TYPE_CHECKING:
@@ -228,14 +227,9 @@ class _Patches:
             for name, function in vars(home).items():
                 if _is_operation(function) and not name.startswith("__"):
                     wrapped.setdefault(id(function), _wrap(name, function))
-        for name, module in list(sys.modules.items()):
-            space = getattr(module, "__dict__", None)
-            if not isinstance(space, dict) or name.startswith("paddle.base.libpaddle"):
-                continue
-            for key, value in list(space.items()):
-                if id(value) in wrapped and _is_operation(value):
-                    self._undo.append((module, key, value))
-                    setattr(module, key, wrapped[id(value)])
+        for module, key, value in held_by_modules(wrapped, "paddle.base.libpaddle"):
+            self._undo.append((module, key, value))
+            setattr(module, key, wrapped[id(value)])
         for name in (*_METHODS, *(f"__{operator}__" for operator in _OPERATORS)):
             method = vars(_TENSOR).get(name)
             if method is not None:

@@ -115,6 +115,12 @@ def _terms(start: Terms, about: Mapping[str, Any], own: Mapping[str, Any], rates
     return replace(start, **found)
 
 
+def tells(about: Mapping[str, Any], group: int, term: str) -> bool:
+    """Whether an optimizer, or one of its groups, has a setting that tells a term."""
+    of_group = about["groups"][group] if group < len(about["groups"]) else {}
+    return any(word in of_group or word in about["settings"] for word in WORDS[term])
+
+
 def setting(term: str, settings: Mapping[str, Any], kind: str) -> Any:
     """The value of a term among the settings of an optimizer; None where it does not tell."""
     if term == "sign":

@@ -164,7 +164,8 @@ def _silent(experiment: Experiment) -> str:
 def _cells(about: Mapping[str, Any], terms: Terms) -> dict[str, str]:
     """Terms of a known rule in words."""
     cells = {"rule": str(about["class"]), "rate": words.number(terms.rates[0]) if terms.rates else ""}
-    cells["weight decay"] = words.told("decay", (terms.decay, terms.style), terms)
+    if terms.decay or not about["own"] or read_config.tells(about, terms.group, "decay"):  # else it may be kept under another name
+        cells["weight decay"] = words.told("decay", (terms.decay, terms.style), terms)
     if terms.clip:
         cells["clipping"] = words.told("clip", (terms.clip, terms.threshold, terms.slack, terms.late), terms)
     elif not about["own"]:  # a step of the user's own may clip by itself: that is seen by its updates alone

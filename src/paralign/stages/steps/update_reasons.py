@@ -64,7 +64,7 @@ def identified(experiment: Experiment, moves: Moves) -> tuple[Known, Known]:
             unclipped = replace(base, clip=Terms(base.family, ()).clip)
             # what it does not tell is taken from the other side first: a difference that its steps do not show is none
             starts = [_filled(_told(about, rates, unclipped), traces), *starts, _filled(_told(about, rates, base), traces), other]
-        starts = [start for start in starts if start]
+        starts = [start for place, start in enumerate(starts) if start and start not in starts[:place]]
         if about["own"]:
             starts += _guesses(about, rates, traces)
         known.append(identify.identify(side, traces, starts, moves.limits))
