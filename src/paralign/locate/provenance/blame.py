@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -11,28 +9,46 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from paralign.locate.provenance import counterpart_operand, crossed_names, other_operand, other_rows, same_work
+from paralign.locate.provenance.casts import (
+    CALLED,
+    FAITHFUL,
+    before_copies_and_casts,
+    before_last_call,
+    cast_number,
+    maker_before_casts,
+    maker_of_filling,
+    number_before_call,
+    number_before_cast,
+)
 from paralign.locate.provenance.chosen_places import Places
-from paralign.locate.provenance.counterparts import SAME_RMS, TELLING, Counterparts, doing, has_elements_of, is_drawn, is_equal, origin
-from paralign.locate.provenance.counts import COMPARISONS, Counts, is_count
+from paralign.locate.provenance.counterparts import TELLING, Counterparts, doing, is_drawn, is_equal, origin
+from paralign.locate.provenance.counts import Counts, is_count
+from paralign.locate.provenance.expression_traits import (
+    are_whole_numbers,
+    deciding,
+    has_telling_order,
+    identity,
+    is_common_number,
+    is_short_list,
+    lacks_an_operand,
+    last_word,
+    numbered_roles,
+    sorted_elements,
+    uncompared_operands,
+)
 from paralign.locate.provenance.loop_series import LoopSeries
 from paralign.locate.provenance.readings import is_from_file, is_length, setting_of, stored_in, taken_as
 from paralign.locate.provenance.selections import Selections, arrays_of
-from paralign.locate.provenance.value_graph import COMMON, READINGS, SETTING, SHORT, Seen, Texts, behind
+from paralign.locate.provenance.value_graph import COMMON, READINGS, SETTING, Seen, Texts, behind
 from paralign.locate.reaching import reached
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from paralign.locate.provenance.value_graph import Expression
 
 #: operators whose operands may change places
 _EXCHANGEABLE = frozenset({"Add", "Mult", "BitAnd", "BitOr", "BitXor"})
-
-#: roles in a call that are no arguments
-_CALLED = frozenset({"self", "function"})
-
-#: kinds of expressions whose result is as wrong as what they take
-_FAITHFUL = frozenset({"operation", "call"})
 
 
 @dataclass
@@ -100,13 +116,15 @@ class Search:
         self._excused: dict[Expression, bool] = {}
         self._strict: set[Expression] = set()
         behind_wrong = set(behind(candidate)) if excused else set()
-        self._led = {_known(e) for root in excused for e in _decisive(root, behind_wrong) if e.kind in _FAITHFUL and not _is_simple(e)}
+        self._led = {
+            identity(e) for root in excused for e in deciding(root, behind_wrong) if e.kind in FAITHFUL and not is_common_number(e)
+        }
         self._counts = Counts(defaults)
         self._selections: Selections | None = None
         self._places: Places | None = None
         self._series: LoopSeries | None = None
         self._texts = Texts(defaults if candidate.numbers is not None else ())  # to which a number leads only by what they choose
-        self._led_by_numbers = {_known(e) for root in excused for e in reached([root], _not_compared) if e.kind in _FAITHFUL}
+        self._led_by_numbers = {identity(e) for root in excused for e in reached([root], uncompared_operands) if e.kind in FAITHFUL}
 
     def is_right(self, each: Expression) -> bool | None:
         """Whether a value is the reference's; None where that cannot be told."""
@@ -123,7 +141,7 @@ class Search:
     def _drawn_behind(self, each: Expression) -> Expression | None:
         """The draw that made a number, if the reference draws so too: one of its is due."""
         first = origin(each)
-        while (inner := _only_operand(first)) is not None:
+        while (inner := cast_number(first)) is not None:
             first = origin(inner)
         return first if is_drawn(first) and doing(first) in self._draws else None
 
@@ -154,11 +172,11 @@ class Search:
 
     def _excused_at_once(self, each: Expression) -> bool | None:
         """Whether a value is excused; None where what was made of it has to be asked."""
-        if is_count(each) and self._right.get(each) is False and _known(each) not in self._led_by_numbers:
+        if is_count(each) and self._right.get(each) is False and identity(each) not in self._led_by_numbers:
             return False  # whether numbers are greater than others says little of them
         if self._is_evident:
             return False
-        if each.numbers is not None and not {_known(each), _known(_stripped(each))}.isdisjoint(self._led):
+        if each.numbers is not None and not {identity(each), identity(before_copies_and_casts(each))}.isdisjoint(self._led):
             return True
         return self._excused.get(each)
 
@@ -170,7 +188,7 @@ class Search:
         if user is self.root:
             return False
         if not user.is_copy:
-            if user.kind not in _FAITHFUL or _is_simple(user):
+            if user.kind not in FAITHFUL or is_common_number(user):
                 return False
             if self._shows(user):
                 return True
@@ -206,7 +224,7 @@ class Search:
 
     def _placed(self, each: Expression, due: Expression | None, inner: Expression | None) -> Expression | None:
         """Where a right operand of ``each`` became another one than the reference takes."""
-        if not self._own or each.is_copy or (inner is not None and not (_is_telling(inner) and self.is_right(inner))):
+        if not self._own or each.is_copy or (inner is not None and not (has_telling_order(inner) and self.is_right(inner))):
             return None
         known = self._counterparts()
         rows = other_rows.place(each, known, self._own)
@@ -222,7 +240,7 @@ class Search:
         apart = counterpart_operand.differing(each, due, self._counterparts()) if self._own else None
         if apart is None:
             return []
-        is_right = self.is_right(apart.own) is not False or _known(apart.own) in self._led
+        is_right = self.is_right(apart.own) is not False or identity(apart.own) in self._led
         if not apart.is_only_ordered and is_right and self._is_made_as_a_whole(apart.own):
             return []
         self._is_evident = True
@@ -242,10 +260,10 @@ class Search:
 
     def _wrong_input(self, each: Expression, due: Expression | None) -> tuple[Expression | None, Expression | None]:
         """What is wrong of what a wrong value was made of, and the reference's counterpart."""
-        due = None if due is None else _stripped(due)
+        due = None if due is None else before_copies_and_casts(due)
         if each.is_copy:
             return (None if self._is_call_at_fault(each) else each.values[0][1]), due
-        same = _same_number(each)
+        same = number_before_cast(each)
         if same is not None and (self.is_right(same) is False or (due is not None and is_equal(same, due) is False)):
             return same, due
         setting = setting_of(each)
@@ -256,23 +274,23 @@ class Search:
 
     def _wrong_operand(self, each: Expression, due: Expression | None) -> tuple[Expression | None, Expression | None]:
         """As :meth:`_wrong_input`, of a value that something made."""
-        known = [(role, inner) for role, inner in _numbered(each.values) if inner.kind != "input"]
+        known = [(role, inner) for role, inner in numbered_roles(each.values) if inner.kind != "input"]
         if self._is_wrong_part(each):
             known = [(role, inner) for role, inner in known if role != "object"]
         if not known or (each.kind in READINGS and each.mark[0] == "s" and each.numbers is not None and self.seen.has(each)):
             return None, due  # what an object holds besides that number is no part of it
-        converted = _converted(each, known)
+        converted = number_before_call(each, known)
         if converted is not None:
-            return converted, _unconverted(due)
+            return converted, before_last_call(due)
         wrong, doubtful = self._wrong_of(known, self._beside(each, due))
-        if each.kind == "item" and wrong and all(_are_places(inner) for inner, _ in wrong):
+        if each.kind == "item" and wrong and all(are_whole_numbers(inner) for inner, _ in wrong):
             wrong, doubtful = [], wrong  # each side may take its parts by places of its own
         wrong = wrong or self._of_right_ones(each, known, due) or doubtful
         if not any(inner.numbers is not None or self._has_wrong_number(inner) for inner, _ in wrong):
             unseen = self._unseen_number(each, known)
             if unseen is not None or not wrong:
                 return unseen, due
-        if any(_lacks_an_operand(each, inner, twin) or self._lacks_a_step(inner, twin) for inner, twin in wrong):
+        if any(lacks_an_operand(each, inner, twin) or self._lacks_a_step(inner, twin) for inner, twin in wrong):
             return None, due
         if len(wrong) == 1:
             return wrong[0]
@@ -291,14 +309,10 @@ class Search:
 
         ``step`` for ``step + 1``.
         """
-        leaf = inner
-        while leaf.is_copy:
-            leaf = leaf.values[0][1]
-        if leaf.kind in ("operation", "call"):
+        if inner.uncopied.kind in ("operation", "call") or twin is None:
             return False
-        while twin is not None and twin.is_copy:
-            twin = twin.values[0][1]
-        if twin is None or twin.kind != "operation" or inner.mark[0] != "s" or not self.is_right(inner):
+        twin = twin.uncopied
+        if twin.kind != "operation" or inner.mark[0] != "s" or not self.is_right(inner):
             return False
         return any(is_equal(inner, before) for _, before in twin.values)
 
@@ -309,10 +323,10 @@ class Search:
         less than what it makes nowhere.
         """
         if each not in self._whole:
-            self._whole[each] = bool(self._own) and _is_telling(each) and self._is_made_as_a_whole(each)
+            self._whole[each] = bool(self._own) and has_telling_order(each) and self._is_made_as_a_whole(each)
         is_made = self._whole[each]
         has_no_number = each.numbers is None and not self._holds_wrong_array(each)
-        return _is_simple(each), is_made, has_no_number, not is_from_file(each), each.number
+        return is_common_number(each), is_made, has_no_number, not is_from_file(each), each.number
 
     def _holds_wrong_array(self, each: Expression) -> bool:
         """Whether a list or the like holds an array that the reference has nowhere."""
@@ -339,19 +353,19 @@ class Search:
 
         Names of classes, say, in which a place is looked up.
         """
-        lists = [inner for _, inner in known if _is_short_list(inner)]
-        found = [inner for inner in lists if self._orders.get(_elements(inner)) and not self._has_order(inner)]
+        lists = [inner for _, inner in known if is_short_list(inner)]
+        found = [inner for inner in lists if self._orders.get(sorted_elements(inner)) and not self._has_order(inner)]
         return [(found[0], None)] if len(found) == 1 else []
 
     def _has_order(self, each: Expression) -> bool:
-        return [*map(repr, each.mark[1])] in self._orders[_elements(each)]
+        return [*map(repr, each.mark[1])] in self._orders[sorted_elements(each)]
 
     @cached_property
     def _orders(self) -> dict[tuple[str, ...], list[list[str]]]:
         """The elements of the reference's short lists -> the orders in which it has them."""
         found: dict[tuple[str, ...], list[list[str]]] = {}
-        for each in filter(_is_short_list, self.defaults):
-            orders = found.setdefault(_elements(each), [])
+        for each in filter(is_short_list, self.defaults):
+            orders = found.setdefault(sorted_elements(each), [])
             order = [*map(repr, each.mark[1])]
             if order not in orders:
                 orders.append(order)
@@ -414,7 +428,7 @@ class Search:
         seen = Seen(behind(self.reference)) if self.reference is not None else self.seen
         unseen: list[Expression] = []
         for role, inner in known:
-            if role not in _CALLED and _is_simple(inner) and inner.numbers is not None and not seen.has_numbers(inner.numbers):
+            if role not in CALLED and is_common_number(inner) and inner.numbers is not None and not seen.has_numbers(inner.numbers):
                 unseen.append(inner)
         if len(unseen) != 1:
             return None
@@ -444,13 +458,13 @@ class Search:
         """The operands of the reference's expression, by role, where it is the same operation."""
         if due is None:
             return {}
-        alike = same_work.beside(each, due) if self._own and (due.kind != each.kind or _word(due) != _word(each)) else {}
+        alike = same_work.beside(each, due) if self._own and (due.kind != each.kind or last_word(due) != last_word(each)) else {}
         if alike or due.kind != each.kind:
             return alike
-        theirs, own = dict(_numbered(due.values)), dict(_numbered(each.values))
-        if each.kind == "call" and _word(due) != _word(each):  # StepLR and StepDecay: arguments of one name
-            return {role: inner for role, inner in theirs.items() if role in own and not role.isdecimal() and role not in _CALLED}
-        if _word(due) != _word(each) or set(theirs) != set(own):
+        theirs, own = dict(numbered_roles(due.values)), dict(numbered_roles(each.values))
+        if each.kind == "call" and last_word(due) != last_word(each):  # StepLR and StepDecay: arguments of one name
+            return {role: inner for role, inner in theirs.items() if role in own and not role.isdecimal() and role not in CALLED}
+        if last_word(due) != last_word(each) or set(theirs) != set(own):
             return {}
         if each.label in _EXCHANGEABLE and set(own) == {"left", "right"}:
             crossed = [is_equal(own["left"], theirs["right"]), is_equal(own["right"], theirs["left"])]
@@ -462,7 +476,7 @@ class Search:
     def _first_disordered(self) -> Blamed | None:
         """The first expression with right numbers in an order that the reference has nowhere."""
         led = self._led_to(self.root)
-        wrong = {e for e in led if _is_telling(e) and not self.seen.has_ordered(e) and not counterpart_operand.is_repeated(e)}
+        wrong = {e for e in led if has_telling_order(e) and not self.seen.has_ordered(e) and not counterpart_operand.is_repeated(e)}
         firsts = [e for e in led if e in wrong and not e.is_copy and wrong.isdisjoint({*self._led_to(e)} - {e})]
         operands = [inner for e in firsts for _, inner in e.values]
         if len({e.source for e in firsts}) != 1 or not any(map(self._is_ordered, operands)):
@@ -470,10 +484,10 @@ class Search:
         for inner in operands:
             if inner.mark[0] == "s" and self.is_right(inner) is False:
                 return Search(inner, None, self.seen, self.defaults).first()
-        put = _put_in(firsts[0])
+        put = maker_of_filling(firsts[0])
         if put is not None:
             return Blamed(put, [put, firsts[0]], placed=True)
-        handed = _handed_on(firsts[0])
+        handed = maker_before_casts(firsts[0])
         if handed is not None:
             return Blamed(handed, [handed, firsts[0]], placed=True)
         return _blamed(firsts[0], [firsts[0]], None)
@@ -484,76 +498,14 @@ class Search:
 
     def _is_settled(self, each: Expression) -> bool:
         """Whether a value is a right number, or many in their right order."""
-        if _is_telling(each):
+        if has_telling_order(each):
             return self.seen.has_ordered(each)
         return each.mark[0] == "s" and bool(self.is_right(each))
 
     def _is_ordered(self, each: Expression) -> bool:
         """Whether an operand, or each part of a list, is in an order of the reference's."""
         parts = [inner for _, inner in each.values] if each.kind == "display" else [each]
-        return all(_is_telling(e) and self.seen.has_ordered(e) for e in parts)
-
-
-def _is_short_list(each: Expression) -> bool:
-    """Whether a value is a list of a few plain values, of which not all are the same."""
-    if each.mark[0] != "l" or not 1 < len(each.mark[1]) <= SHORT:
-        return False
-    return len(set(_elements(each))) > 1
-
-
-def _elements(each: Expression) -> tuple[str, ...]:
-    """What a list holds, in whatever order."""
-    return tuple(sorted(map(repr, each.mark[1])))
-
-
-def _same_number(each: Expression) -> Expression | None:
-    """The one number that a call only gives another type: ``float(x)``, ``x.item()``."""
-    given = [inner for role, inner in each.values if role != "function"]
-    if each.kind != "call" or len(given) != 1 or given[0].mark[0] != "s" or each.mark[0] != "s":
-        return None
-    if given[0].numbers is None or each.numbers is None or not is_equal(given[0], each):
-        return None
-    is_whole = float(each.numbers[0]) == round(float(each.numbers[0]))
-    return given[0] if not is_whole or np.array_equal(given[0].numbers, each.numbers) else None  # ``int(x)`` is more than another type
-
-
-def _stripped(due: Expression) -> Expression:
-    """What made a value, before it was handed on or given another type."""
-    before: Expression | None = due
-    while before is not None:
-        due, before = before, before.values[0][1] if before.is_copy else _same_number(before)
-    return due
-
-
-def _unconverted(due: Expression | None) -> Expression | None:
-    """What the reference's value was before it was only given another form."""
-    while due is not None and due.is_copy:
-        due = due.values[0][1]
-    return due if due is None else _converted(due, _numbered(due.values)) or due
-
-
-def _handed_on(each: Expression) -> Expression | None:
-    """What made the elements that a call only gives another type; None of all other calls.
-
-    ``np.asarray(ids)`` is as wrong as ``ids``.
-    """
-    made: Expression | None = None
-    while each.kind == "call":
-        same = [inner for role, inner in each.values if role not in _CALLED and has_elements_of(inner, each)]
-        if len(same) != 1:
-            break
-        each = made = origin(same[0])
-    return made if made is not None and made.file and made.kind in (*_FAITHFUL, "item", "display") else None
-
-
-def _put_in(changed: Expression) -> Expression | None:
-    """What made the elements that fill an array, in an order that is right elsewhere."""
-    value = taken_as(changed, "value") if changed.kind == "change" else None
-    if value is None or value.numbers is None or not _is_telling(value) or changed.numbers is None:
-        return None
-    is_all = bool(np.isin(changed.numbers, [*value.numbers, 0.0]).all())
-    made = origin(value)
-    return made if is_all and made.file and made.kind in (*_FAITHFUL, "item") else None
+        return all(has_telling_order(e) and self.seen.has_ordered(e) for e in parts)
 
 
 def _blamed(each: Expression, chain: list[Expression], due: Expression | None) -> Blamed | None:
@@ -562,107 +514,3 @@ def _blamed(each: Expression, chain: list[Expression], due: Expression | None) -
         chain.pop()
         each = chain[-1] if chain else each
     return Blamed(each, chain[::-1], due) if chain else None
-
-
-def _decisive(root: Expression, shared: Collection[Expression]) -> list[Expression]:
-    """A right value and what decided on it: zero is zero times anything.
-
-    A part of a container says nothing of it where another part (it is ``shared``) leads to what is wrong.
-    """
-
-    def decided(each: Expression) -> list[Expression]:
-        if not each.is_copy and _is_simple(each):
-            return []
-        return [inner for _, inner in each.inputs if inner not in shared or not _is_part(each, inner)]
-
-    return list(reached([root], decided))
-
-
-def _is_part(each: Expression, container: Expression) -> bool:
-    """Whether a value is only a part of what it was taken from."""
-    return each.kind in ("element", "item") and container.mark[0] in ("a", "l") and container.size > each.size
-
-
-def _are_places(each: Expression) -> bool:
-    """Whether an index is made of whole numbers alone."""
-    if each.kind == "display":
-        return all(_are_places(inner) for _, inner in each.values)
-    return is_count(each) or isinstance(each.scalar, int)
-
-
-def _is_telling(each: Expression) -> bool:
-    """Whether the order of an array's or list's elements tells something."""
-    if each.mark[0] not in ("a", "l") or each.numbers is None:
-        return False
-    return each.numbers.size >= TELLING or (each.numbers.size > 1 and each.size >= 2 * TELLING)
-
-
-def _only_operand(each: Expression) -> Expression | None:
-    """What a call like ``int(x)`` gives another type."""
-    return _converted(each, each.values) if each.kind == "call" and each.values else None
-
-
-def _converted(each: Expression, known: Sequence[tuple[str, Expression]]) -> Expression | None:
-    """What a simple number is only another form of.
-
-    ``float(x)`` or ``x.item()`` is as wrong as ``x``.
-    """
-    given = [inner for role, inner in known if role != "function"]
-    if each.kind != "call" or len(given) != 1 or given[0].numbers is None or each.numbers is None:
-        return None
-    if not _is_simple(each) and not is_drawn(given[0]):
-        return None
-    return given[0] if given[0].size == 1 and np.array_equal(given[0].numbers, each.numbers) else None
-
-
-def _numbered(values: Sequence[tuple[str, Expression]]) -> list[tuple[str, Expression]]:
-    """What an expression takes, roles that occur again told apart: ``x[a:b, c:d]``."""
-    count: Counter[str] = Counter()
-    found = []
-    for role, inner in values:
-        count[role] += 1
-        found.append((role if count[role] == 1 else f"{role} {count[role]}", inner))
-    return found
-
-
-def _not_compared(each: Expression) -> Sequence[Expression]:
-    """What a value was made of, but not what was only compared."""
-    return () if _is_simple(each) or each.label in COMPARISONS else each.operands
-
-
-def _is_simple(each: Expression) -> bool:
-    """Whether a value is a number that any other operands might have given too."""
-    return each.mark[0] == "s" and each.scalar in COMMON
-
-
-def _known(each: Expression) -> tuple[str, str, str, str]:
-    """What tells that an expression made the same once more."""
-    return each.source, each.kind, each.label, str(each.mark[:3])
-
-
-def _lacks_an_operand(each: Expression, inner: Expression, twin: Expression | None) -> bool:
-    """Whether a constant lacks one operation with another number: ``total`` for ``total - 4``."""
-    leaf = inner
-    while leaf.is_copy:
-        leaf = leaf.values[0][1]
-    own, due = _one_number(leaf), None if twin is None else _one_number(twin)
-    if leaf.values or own is None or due is None:
-        return False
-    for other in behind(each):
-        if other.mark[0] != "s" or other.kind == "input" or other.numbers is None or _is_simple(other) or other.scalar in (own, due):
-            continue
-        number = float(other.scalar)
-        made = (own + number, own - number, own * number, own / number)
-        if any(math.isclose(result, due, rel_tol=SAME_RMS) for result in made):
-            return True
-    return False
-
-
-def _one_number(each: Expression) -> float | None:
-    """The number that a value of one number holds."""
-    return float(each.numbers[0]) if each.numbers is not None and each.numbers.size == 1 else None
-
-
-def _word(each: Expression) -> str:
-    """What an operation is called, without the library's name."""
-    return each.label.rpartition(".")[2]

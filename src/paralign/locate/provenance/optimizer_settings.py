@@ -93,7 +93,7 @@ def of_setting(sides: Sides, words: Sequence[str]) -> Blamed | None:
         return None
     if wrong.is_object:  # what a schedule is made of, the other side's may take when it is advanced
         known += sides.reference.expressions[(sides.reference.place("step:0") or 0) + 1 :]
-        if _origin(wrong).kind == "call" and scheduler is not None:
+        if wrong.uncopied.kind == "call" and scheduler is not None:
             twin = scheduler  # a schedule: the reference's is an object of its own
     rates = [rate for held in sides.reference.rates for rate in held] if words == RATES else []
     found = wrong_itself(sides, Search(wrong, twin, Seen(known, rates), sides.reference.expressions).first())
@@ -117,13 +117,6 @@ def _given_setting(graph: ValueGraph, words: Sequence[str]) -> Expression | None
     root = _constructed(graph, words)
     given = [] if root is None else [each for role, each in root.inputs if role in words]
     return given[0] if len(given) == 1 else None
-
-
-def _origin(each: Expression) -> Expression:
-    """What made a value that was handed on."""
-    while each.is_copy:
-        each = each.values[0][1]
-    return each
 
 
 def _constructed(graph: ValueGraph, words: Sequence[str]) -> Expression | None:

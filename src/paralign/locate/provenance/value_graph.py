@@ -116,6 +116,14 @@ class Expression:
         return self.kind in COPIES and bool(self.inputs)
 
     @property
+    def uncopied(self) -> Expression:
+        """What made the value, before it was handed on as it is."""
+        made = self
+        while made.is_copy:
+            made = made.values[0][1]
+        return made
+
+    @property
     def values(self) -> list[tuple[str, Expression]]:
         """What the value was made of."""
         return [(role, each) for role, each in self.inputs if role not in _ASIDE]
@@ -540,9 +548,6 @@ class SeenApart(Seen):
         """Whether a value was seen; None for what cannot be told."""
         if each.mark[0] != "a":
             return self._plain.has(each)
-        made = each
-        while made.is_copy:
-            made = made.values[0][1]
-        if each.size == 1 and made.kind == "operation":
+        if each.size == 1 and each.uncopied.kind == "operation":
             return self._single.has(each)
         return super().has(each)
