@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from paralign.catalogue.parameters import Kind, Parameter, literal
 from paralign.catalogue.source_fixes import simplified
+from paralign.port.call_plan import ByHand, Plan
 from paralign.port.conversions import conversions, signature_of
 from paralign.port.operators import OF_ONE_TYPE, as_calls, is_operator
-from paralign.port.planning import ByHand, Plan, plan
+from paralign.port.planning import plan
 from paralign.port.values import Form, Use
 
 if TYPE_CHECKING:

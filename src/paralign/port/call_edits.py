@@ -11,10 +11,10 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from paralign.catalogue.source_fixes import simplified
+from paralign.port.call_plan import RECEIVER, ByHand, Plan
 from paralign.port.conversions import conversions, needed
 from paralign.port.editing import Text
 from paralign.port.observing import place
-from paralign.port.planning import RECEIVER, ByHand, Plan
 from paralign.port.values import Form, Use
 
 if TYPE_CHECKING:

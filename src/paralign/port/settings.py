@@ -8,10 +8,10 @@ from __future__ import annotations
 import ast
 
 from paralign.port.conversions import conversions
+from paralign.port.expression_forms import is_dotted, is_setting
 from paralign.port.ledger import Fate
 from paralign.port.observing import place
 from paralign.port.operators import SIGNS
-from paralign.port.placing import is_dotted, is_setting
 from paralign.port.turning import Turner
 from paralign.port.values import Choice, Class, Instance, Object, Value
 

@@ -9,9 +9,10 @@ import ast
 from functools import cached_property
 
 from paralign.port.bindings import bindings, innermost
+from paralign.port.expression_forms import is_dotted, is_setting, is_told_twice
+from paralign.port.layer_attributes import READ, LayerReader
 from paralign.port.ledger import Fate
 from paralign.port.observing import place
-from paralign.port.placing import READ, Placer, is_dotted, is_setting, is_told_twice
 from paralign.port.values import Instance
 
 #: classes whose objects may be a Linear
@@ -31,7 +32,7 @@ _SAID = "Linear keeps its weight transposed in Paddle: what the layer is, is ask
 _PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 
 
-class Turner(Placer):
+class Turner(LayerReader):
     """Write such weights."""
 
     #: whether another file of the program gives a layer another one's weight

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 
 from paralign.catalogue.naming import function_of
 from paralign.catalogue.parameters import stored
+from paralign.port.call_plan import ByHand
 from paralign.port.ledger import Fate
 from paralign.port.observing import place
 from paralign.port.ownership import could_be
-from paralign.port.planning import ByHand, plan
+from paralign.port.planning import plan
 from paralign.port.referring import Referrer
 from paralign.port.values import Certainty, Form, Use
 
 if TYPE_CHECKING:
-    from paralign.port.planning import Plan
+    from paralign.port.call_plan import Plan
 
 
 class Unknowns(Referrer):

@@ -1,0 +1,64 @@
+"""Which functions of PyTorch give a new tensor, a view, or several of them."""
+
+from __future__ import annotations
+
+import ast
+
+#: attributes of a tensor that are parts or other forms of it
+VIEWS = frozenset({"T", "mT", "H", "mH", "real", "imag", "grad"})
+
+#: calls that give a tensor that nobody else holds
+FRESH = frozenset({
+    "torch.empty", "torch.zeros", "torch.ones", "torch.full", "torch.empty_like", "torch.zeros_like", "torch.ones_like", "torch.rand",
+    "torch.randn",
+    "torch.Tensor.new_empty", "torch.Tensor.new_zeros", "torch.Tensor.new_ones", "torch.Tensor.clone", "torch.tensor",
+})  # fmt: skip
+
+#: functions and methods whose result is new, whatever they are given
+NEW = frozenset({
+    "abs", "add", "addcmul", "addmm", "amax", "amin", "baddbmm", "bmm", "cat", "ceil", "clamp", "clip", "concat", "cos", "cumprod",
+    "cumsum", "div", "exp", "floor", "full_like", "gather", "index_select", "log", "masked_fill", "matmul", "maximum", "mean",
+    "minimum", "mm", "mul", "neg", "outer", "pow", "rand_like", "randn_like", "reciprocal", "round", "rsqrt", "rsub", "scatter", "sigmoid",
+    "sin", "softmax", "sqrt", "square", "stack", "sub", "sum", "tanh", "tril", "triu", "true_divide", "where",
+})  # fmt: skip
+
+#: methods that give the tensor itself where it is already as they make it, in Paddle a copy
+SAME_OR_NEW = frozenset(
+    {"bfloat16", "bool", "contiguous", "cpu", "cuda", "double", "float", "half", "int", "long", "to", "type", "type_as"}
+)
+
+#: what changes no element
+OF_NO_ELEMENT = frozenset({"requires_grad_"})
+
+#: what changes how a tensor lies, and not its elements: done to a part, it leaves the whole as it is
+OF_FORM = frozenset({
+    "as_strided_", "detach_", "resize_", "resize_as_", "set_", "squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_",
+})  # fmt: skip
+
+#: functions and methods that give one tensor, which may be a view
+ONE = frozenset({
+    "arange", "as_tensor", "contiguous", "expand", "eye", "flatten", "from_numpy", "linspace", "permute", "rand", "randint", "randn",
+    "repeat", "reshape", "squeeze", "transpose", "unsqueeze", "view",
+})  # fmt: skip
+
+#: functions and methods that give several tensors
+SEVERAL = frozenset({
+    "broadcast_tensors", "chunk", "dsplit", "hsplit", "list", "meshgrid", "split", "tensor_split", "tuple", "unbind", "unsafe_chunk",
+    "unsafe_split", "vsplit",
+})  # fmt: skip
+
+
+def gives_several(node: ast.AST) -> bool:
+    """Whether an expression is a call that gives several tensors, by its name."""
+    return isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in SEVERAL
+
+
+def is_new(name: str) -> bool:
+    """Whether a function of PyTorch gives a tensor that nobody else holds."""
+    return is_among(name, NEW)
+
+
+def is_among(name: str, known: frozenset[str]) -> bool:
+    """Whether a function or method of PyTorch's tensors is one of those."""
+    head, _, last = name.rpartition(".")
+    return head in ("torch", "torch.Tensor", "torch.nn.functional") and last in known
