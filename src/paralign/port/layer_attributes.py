@@ -1,4 +1,4 @@
-"""Attributes of layers that Paddle calls otherwise, and weights that it lays out otherwise."""
+"""Attributes of layers, and their weights, that mean something else in Paddle."""
 
 from __future__ import annotations
 
