@@ -190,7 +190,7 @@ def _judge_steps(context: Context, part: StageResult, steps: Steps, method: Meth
             _excuse_cancelled(steps, method, step, pairs)
         part.pairs += pairs
     if method.candidate_run == DOUBLE and tolerance.ratio is None and slack is None:
-        _excuse_slight(part, steps, method)
+        _excuse_kernel_rounding(part, steps, method)
     if steps.alone:
         told = ", ".join(sorted(leaf or "a value" for leaf in steps.alone))
         part.notes.append(f"train_step returns {told} on one side only: not compared")
@@ -207,13 +207,13 @@ def _judge_steps(context: Context, part: StageResult, steps: Steps, method: Meth
     part.verdict = part.verdict_of_pairs
 
 
-def _excuse_slight(part: StageResult, steps: Steps, method: Method) -> None:
+def _excuse_kernel_rounding(part: StageResult, steps: Steps, method: Method) -> None:
     """Leave out changes hardly more apart than the noise, where gradients are equal.
 
     A kernel that computes a constant in float32 in a float64 pass too makes an error of that size, and an update may enlarge it.
     """
     wrong = part.wrong
-    if not wrong or not all(_is_slight(pair) for pair in wrong):
+    if not wrong or not all(_can_be_kernel_rounding(pair) for pair in wrong):
         return
     first = compare_gradients(steps, (method.reference_run, method.candidate_run), 0)
     if first is None or not first.alike:
@@ -227,8 +227,8 @@ def _excuse_slight(part: StageResult, steps: Steps, method: Method) -> None:
     )
 
 
-def _is_slight(pair: Pair) -> bool:
-    """Whether two changes are hardly more apart than rounding, and by little of themselves."""
+def _can_be_kernel_rounding(pair: Pair) -> bool:
+    """Whether two changes are so near that a constant in float32 in a kernel may explain it."""
     if pair.reference is None or pair.reference.role != "parameter":
         return False
     if pair.ratio is None or pair.error is None:

@@ -12,7 +12,6 @@ import numpy as np
 
 from paralign.comparison import compare_pair, measure
 from paralign.context import PERTURBED
-from paralign.dtypes import widen
 from paralign.errors import WorkerFailed
 from paralign.model import Noise
 from paralign.stages.common.judging import Noises
@@ -106,13 +105,13 @@ class Steps:
             if pair.noise is not None and share is not None:
                 pair.noise = max(pair.noise, running.stored(share), key=lambda n: n.value)
             own = self._native_noise(pair.reference)
-            stored = self._stored(pair, method, step)
-            for further in (own, stored):
+            storing = self._storing_noise(pair, method, step)
+            for further in (own, storing):
                 if pair.noise is not None and further is not None:
                     pair.noise = max(pair.noise, further, key=lambda n: n.value)
         return pairs
 
-    def _stored(self, pair: Pair, method: Method, step: int) -> Noise | None:
+    def _storing_noise(self, pair: Pair, method: Method, step: int) -> Noise | None:
         """What storing a parameter makes of its change, where native steps are compared."""
         record, weights = pair.reference, self.context.weights
         if NATIVE not in (method.reference_run, method.candidate_run) or record is None or record.role != "parameter":
@@ -122,9 +121,8 @@ class Steps:
         held = [each for each in weights.select(name=record.name, role="parameter") if each.location is not None]
         if not held:
             return None
-        size = resolution.rms(np.asarray(widen(weights.value(held[0]))))
-        share = resolution.stored(held[0].dtype, size, pair.stats.rms_reference, step + 1)
-        return Noise(share, f"storing the parameter in {held[0].dtype}")
+        size = resolution.rms(weights.array(held[0]))
+        return resolution.storing_noise(held[0].dtype, size, pair.stats.rms_reference, step + 1)
 
     def _native_noise(self, record: Record | None) -> Noise | None:
         """How far a value of the reference lies from that of its native steps with equal draws."""

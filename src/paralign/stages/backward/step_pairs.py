@@ -159,7 +159,7 @@ class Steps:
             if pair.reference is None or pair.stats is None:
                 continue
             if self.gradient_size.get(pair.reference.name):
-                found[pair.key] = self._stored(pair, self._held_in(pair))
+                found[pair.key] = self._storing_noise(pair, self._held_in(pair)).value
         return found
 
     def _held_in(self, pair: Pair) -> str:
@@ -172,11 +172,11 @@ class Steps:
         weight = self._weights.get(pair.reference.name)
         return DOUBLE if weight is None else weight.dtype
 
-    def _stored(self, pair: Pair, dtype: str) -> float:
+    def _storing_noise(self, pair: Pair, dtype: str) -> Noise:
         """The share of a change that storing its parameter in a type makes."""
         size = self._size(pair.reference.name) if pair.reference is not None else 0.0
         change = 0.0 if pair.stats is None else pair.stats.rms_reference
-        return resolution.stored(dtype, size, change, self.context.settings.steps)
+        return resolution.storing_noise(dtype, size, change, self.context.settings.steps)
 
     def _size(self, name: str) -> float:
         """The root mean square of a parameter before the first step.
@@ -198,7 +198,7 @@ class Steps:
         if weight is None or weight.location is None or pair.stats is None or pair.stats.rms_reference == 0 or self.context.weights is None:
             return own
         held = self._held_in(pair)
-        least = Noise(self._stored(pair, held), f"storing the parameter in {held}")
+        least = self._storing_noise(pair, held)
         native = floor(weight.dtype) * self._size(name) / pair.stats.rms_reference * math.sqrt(self.context.settings.steps)
         if own.value > STORAGE * native and own.value > gradient:
             return max(own, least, key=lambda n: n.value)

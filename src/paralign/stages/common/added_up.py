@@ -41,7 +41,7 @@ def may_be(result: StageResult, tolerance: Tolerance) -> bool:
     wrong = result.wrong
     if not wrong:
         return False
-    return all(_is_slight(pair) and _is_before_updates(pair) for pair in wrong)
+    return all(_can_add_up(pair) and _is_before_updates(pair) for pair in wrong)
 
 
 def excuse(result: StageResult) -> None:
@@ -64,8 +64,8 @@ def _counted(pairs: Iterable[Pair]) -> str:
     return f"{keys[0]} is" if len(keys) == 1 else f"{len(keys)} values, {keys[0]} the first, are"
 
 
-def _is_slight(pair: Pair) -> bool:
-    """Whether floating values differ by little more than the noise."""
+def _can_add_up(pair: Pair) -> bool:
+    """Whether values differ by so little that rounding of many operations may add up to it."""
     if pair.ratio is None or pair.error is None:
         return False
     return pair.ratio <= MOST and pair.error <= FAR

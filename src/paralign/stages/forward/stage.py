@@ -222,7 +222,7 @@ def _is_rounding(context: Context, result: StageResult, method: Method, found: l
     takes another run of both sides.
     """
     shown = [d for d in found if d.what != LOWER]
-    if method is not FLOAT64 or context.inputs is None or not shown or not all(map(_is_slight, shown)):
+    if method is not FLOAT64 or context.inputs is None or not shown or not all(map(_can_be_lower_precision, shown)):
         return False
     if all((d.error_before or 0.0) >= ROUNDED for d in shown):
         first = shown[0]
@@ -237,8 +237,8 @@ def _is_rounding(context: Context, result: StageResult, method: Method, found: l
     return bool(low)
 
 
-def _is_slight(divergence: Divergence) -> bool:
-    """Whether an operation's result is off by little more than the noise."""
+def _can_be_lower_precision(divergence: Divergence) -> bool:
+    """Whether a result is off by so little that float32 inside a float64 pass may explain it."""
     if divergence.error is None or not divergence.noise:
         return False
     return divergence.error <= lower_precision.MOST * divergence.noise

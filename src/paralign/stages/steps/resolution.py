@@ -12,7 +12,7 @@ import numpy as np
 
 from paralign.comparison.judge import LOUD
 from paralign.dtypes import EPS
-from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Noise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +45,11 @@ def stored(dtype: str, weight: float, change: float, steps: int) -> float:
         inf
     """
     return 2 * EPS[dtype] * weight * math.sqrt(steps) / change if change else math.inf
+
+
+def storing_noise(dtype: str, weight: float, change: float, steps: int) -> Noise:
+    """As :func:`stored`, as the noise of a change."""
+    return Noise(stored(dtype, weight, change, steps), f"storing the parameter in {dtype}")
 
 
 def of_steps(trace: Trace, dtype: str) -> float:
