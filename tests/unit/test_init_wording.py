@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 
 import pytest
@@ -41,4 +42,12 @@ def test_a_default_is_known_by_the_kind_of_the_layer_and_its_fans(kind, law, is_
 def test_defaults_are_offered_only_where_they_give_the_law():
     assert HINT in instead(uniform(0.1), "fc.weight", "paddle", is_default=True)
     told = instead(uniform(0.2), "fc.weight", "paddle", is_default=False)
-    assert told == "paralign.init.uniform_(fc.weight, -0.2, 0.2)"
+    assert told == "paralign.init.uniform_(model.fc.weight, -0.2, 0.2)"
+
+
+def test_what_gives_all_layers_their_defaults_is_said_first_and_the_call_is_python():
+    told = instead(uniform(0.1), "blocks.0.fc.weight", "paddle", is_default=True)
+    first, call = told.split("; this one alone: ")
+    assert HINT in first
+    ast.parse(call)
+    assert call == "paralign.init.uniform_(model.blocks[0].fc.weight, -0.1, 0.1)"

@@ -196,3 +196,61 @@ def test_a_piece_that_does_not_parse_is_none(tmp_path, monkeypatch):
     site, _ = proposed(tmp_path, own, theirs, framework="numpy", what="missing")
     monkeypatch.setattr("paralign.repair.translated.ast.unparse", lambda _: "2.0 = x")
     assert translated(site, site.beside[0], site.beside[0].statement) == ""
+
+
+FORMS = [
+    # another form of the named statement takes its place; the smallest edit with that result is told
+    ("        s = x.max(axis=-1)  #@", "        s = x.mean(dim=-1)  #@", "        s = x.mean(axis=-1)\n", "function", "the candidate has `max`, the reference `mean`"),
+    (
+        "        s = x.std(axis=1, keepdims=True, ddof=1)  #@\n        x = x / (s + 1e-5)",
+        "        s = x.std(axis=1, keepdims=True)  #@\n        x = x / (s + 1e-5)",
+        "        s = x.std(axis=1, keepdims=True)\n",
+        "catalogue",
+        "the candidate has `ddof=1` here, which the reference does not do",
+    ),
+    (
+        "        x = x.reshape([2, self.heads, 4])  #@",
+        "        x = x.view(2, 4, self.heads).transpose(1, 2)  #@",
+        "        x = x.view(2, 4, self.heads).transpose(1, 2)\n",
+        "statement",
+        "the candidate has `x = x.reshape([2, self.heads, 4])`, the reference `x = x.view(2, 4, self.heads).transpose(1, 2)`",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("own", "theirs", "due", "rule", "said"), FORMS, ids=["function", "keyword", "whole"])
+def test_another_form_of_the_named_statement_takes_its_place(tmp_path, own, theirs, due, rule, said):
+    body = "class Net:\n    def forward(self, x):\n{}\n        return x + self.heads\n"
+    site, found = proposed(tmp_path, HEAD + body.format(own), THEIRS + body.format(theirs))
+    named = own.split("  #@")[0]
+    place = next(n for n, each in enumerate(found) if due in each.edit.applied().decode() and named not in each.edit.applied().decode())
+    assert place < FEW
+    assert (found[place].rule, str(found[place].cause.en)) == (rule, said)
+    beside = [n for n, each in enumerate(found) if due.strip() in each.edit.applied().decode() and named in each.edit.applied().decode()]
+    assert all(n > place for n in beside)
+    assert bool(beside) == (rule == "statement"), "a statement that would be dead, or make the named one so, is not put beside it"
+    assert site.text(site.statement) == named.strip()
+
+
+def test_an_attribute_that_is_bound_otherwise_is_not_bound_twice(tmp_path):
+    body = "class Net(nn.Layer):\n    def __init__(self):\n        self.norm = {}  #@\n"
+    own = HEAD + body.format("nn.BatchNorm1D(8, momentum=0.1)")
+    _, found = proposed(tmp_path, own, THEIRS + body.replace("Layer", "Module").format("nn.BatchNorm1d(8)"))
+    assert [each for each in found if each.edit.applied().count(b"self.norm =") > 1] == []
+    assert place_of(found, "self.norm = nn.BatchNorm1D(8)\n", "catalogue") == 0
+
+
+def test_a_number_that_both_functions_have_is_not_missing_in_a_statement(tmp_path):
+    body = "def f(x, s):\n    y = x.std(ddof={})  #@\n    return y + {}\n"
+    ends = {}
+    for last in ("1e-05", "7.0"):
+        _, found = proposed(tmp_path, body.format(1, last), body.format("1e-05", "1e-05"), framework="numpy")
+        ends[last] = next(each.weight for each in found if b"ddof=1e-05" in each.edit.applied())
+    theirs = "def f(x, s):\n    return x.std() + 1e-05  #@\n"
+    own = "def f(x, s):\n    y = x.std(ddof=1)  #@\n    return y + {}\n"
+    weights = []
+    for last in ("1e-05", "7.0"):
+        _, found = proposed(tmp_path, own.format(last), theirs, framework="numpy")
+        weights.append(next(each.weight for each in found if b"ddof=1e-05" in each.edit.applied()))
+    assert weights[0] < weights[1]
+    assert ends["7.0"] == ends["1e-05"]  # the reference has two of them there: one is missing in both

@@ -289,6 +289,62 @@ def test_the_page_shows_both_lines_and_runs_nothing_that_a_report_says(result, t
     assert "http" not in " ".join(page.texts).replace("http://www.w3.org/2000/svg", "")  # the name of a kind of markup
 
 
+def test_every_stage_stands_in_a_row_above_all_else_with_its_verdict_in_words(result, tmp_path):
+    shown = html(both(result, root=tmp_path))
+    row = shown[shown.index('<nav class="strip"') : shown.index("</nav>")]
+    assert shown.index("</nav>") < shown.index('class="headline')
+    text = " ".join(" ".join(Page(row).texts).split())
+    for said in (
+        "✓ weights aligned",
+        "✗ forward diverged",
+        "~ metric underpowered",
+        "- loss not tested",
+        "! infer error",
+        "- data not run",
+    ):
+        assert said in text
+    assert 'href="#stage-2"' in row
+
+
+@pytest.mark.parametrize(
+    ("frames", "shown", "hidden"),
+    [
+        (["{}/reference.py:3 in main: line_3 = 3", "{}/candidate.py:12 in inner: line_12 = 12"], ["line_7 = 7", "line_17 = 17", "line_3 = 3", "called from"], []),
+        (["{}/candidate.py:12", "    line_12 = 12", "    ^"], ["line_17 = 17"], ["called from"]),
+        (["/elsewhere/gone.py:4 in f: y = x"], ["y = x"], []),
+    ],
+    ids=["called", "no Python", "gone"],
+)  # fmt: skip
+def test_where_a_side_failed_is_shown_with_its_code_where_nothing_was_located(result, tmp_path, frames, shown, hidden):
+    failed = result.stages[-1]
+    failed.failure["frames"] = [each.format(tmp_path) for each in frames]
+    assert 'data-en="Where it failed"' not in html(both(result, root=tmp_path))  # the first wrong line comes first
+    result.stages = [result.stages[0], failed]
+    page = html(both(result, root=tmp_path))
+    start = page.index('data-en="Where it failed"')
+    text = "".join(Page(page[start : page.index("</section>", start)]).texts)
+    for each in shown:
+        assert each in text
+    for each in hidden:
+        assert each not in text
+    if len(frames) == 2:
+        assert text.index("line_12 = 12") < text.index("called from") < text.index("line_3 = 3")
+
+
+def test_a_message_of_several_lines_is_one_line_of_the_headline(result, tmp_path):
+    result.stages[-1].failure["message"] = "no good:\n  [Hint: other]\n"
+    report = told(result.to_dict(), root=tmp_path)
+    assert report.stages[-1].sentence == "the candidate failed: KeyError: no good: [Hint: other]"
+
+
+def test_a_long_line_of_code_does_not_fill_a_sentence(result, tmp_path):
+    stage = result.stages[1]
+    stage.divergences[0].candidate.code = "f(" + "x, " * 200 + "y)"
+    sentence = told(result.to_dict(), root=tmp_path).stages[1].sentence
+    assert "…" in sentence
+    assert sentence.endswith("reference: reference.py:12)")
+
+
 def test_the_page_of_ten_thousand_values_is_small(result):
     result.stages[1].pairs = [pair(f"layer.{n}.weight", DIVERGED if n % 7 == 0 else ALIGNED, n / 1e4) for n in range(10_000)]
     text = html(both(result))

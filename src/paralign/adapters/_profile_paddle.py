@@ -43,7 +43,7 @@ PROFILE = Profile(
     unbiased_variance=False,
     launcher="paddle",
     initialisers="paralign.init",
-    initialises_all="init.default_like_torch(model) gives all layers PyTorch's defaults",
+    initialises_all="paralign.init.default_like_torch(model) gives all layers PyTorch's defaults",
     distributions={"cpu": "paddlepaddle", "gpu": "paddlepaddle-gpu"},
     gpu_build="install paddlepaddle-gpu: https://www.paddlepaddle.org.cn/install/quick",
     deterministic="FLAGS_cudnn_deterministic = 1 in the side's `env`",

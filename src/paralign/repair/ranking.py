@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from dataclasses import replace
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 from paralign.catalogue.ported_names import full_name, words
 from paralign.repair.edited_source import Source, Unreadable, header_end
 from paralign.repair.edits import EDITS, missing_statement
-from paralign.repair.proposals import literal, name_of, parts_of, statement_at
+from paralign.repair.proposals import literal, literal_key, name_of, parts_of, statement_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -75,10 +76,14 @@ def _changes(call: ast.Call) -> bool:
 
 
 def ranked(site: Site) -> list[Proposal]:
-    """The likeliest proposals first, of all kinds of edits, each result once."""
+    """The likeliest proposals first, of all kinds of edits.
+
+    Each result stands there once, told by the smallest edit that has it.
+    """
     original = words(site.statement)
     before = max((_alike(original, words(each.statement)) for each in site.beside), default=0.0)
-    seen = {ast.dump(site.statement)}
+    unchanged = ast.dump(site.statement)
+    places: dict[str, int] = {}
     found: list[Proposal] = []
     for proposal in _all(site):
         statement = _statement(site, proposal)
@@ -86,10 +91,16 @@ def ranked(site: Site) -> list[Proposal]:
             if statement and proposal.edit.text in ("", "pass"):
                 found.append(proposal)
             continue
-        place = f" at {proposal.edit.start}" if proposal.rule == missing_statement.ID else ""
-        if ast.dump(statement) + place in seen or not is_safe(site, statement):
+        is_inserted = proposal.edit.start == proposal.edit.end and proposal.rule == missing_statement.ID
+        outcome = ast.dump(statement) + (f" at {proposal.edit.start}" if is_inserted else "")
+        if outcome == unchanged or not is_safe(site, statement):
             continue
-        seen.add(ast.dump(statement) + place)
+        if outcome in places:
+            known = found[places[outcome]]
+            if _size(proposal) < _size(known):
+                found[places[outcome]] = replace(proposal, weight=known.weight)
+            continue
+        places[outcome] = len(found)
         told = words(statement)
         gain = max((_alike(told, words(each.statement)) for each in site.beside), default=0.0) - before
         aside = ASIDE * (not _touches(site, proposal))
@@ -103,6 +114,12 @@ def _all(site: Site) -> Iterable[Proposal]:
     for propose in EDITS.values():
         found += list(propose(site))
     return sorted(found, key=lambda each: -each.weight)[:MOST]
+
+
+def _size(proposal: Proposal) -> int:
+    """How many characters an edit takes away and brings in."""
+    edit = proposal.edit
+    return edit.end - edit.start + len(edit.text)
 
 
 def _alike(one: list[str], other: list[str]) -> float:
@@ -128,10 +145,10 @@ def _statement(site: Site, proposal: Proposal) -> ast.stmt | bool:
     now = sum(1 for _ in after.statements())
     if proposal.edit.text in ("", "pass") and now <= before and proposal.rule == "extra":
         return True
-    if proposal.rule == missing_statement.ID:
+    if proposal.rule == missing_statement.ID and now == before + 1:
         behind = proposal.edit.start > site.source.span(site.statement)[0]
         added = statement_at(after, header_end(site.statement) + 1 if behind else site.statement.lineno)
-        return added[0] if now == before + 1 and added is not None else False
+        return added[0] if added is not None else False
     found = statement_at(after, site.statement.lineno)
     if now != before or found is None or type(found[0]) is not type(site.statement):
         return False
@@ -155,5 +172,5 @@ def is_safe(site: Site, statement: ast.stmt) -> bool:
         spoken = any(name in each.spoken for each in site.beside)
         if name not in site.identifiers and not full_name(site.framework, name) and not spoken:
             return False
-    new = sum(1 for node in own if literal(node) is not ...) - sum(1 for node in old if literal(node) is not ...)
-    return new <= NUMBERS
+    written, known_literals = (Counter(literal_key(literal(node)) for node in nodes if literal(node) is not ...) for nodes in (own, old))
+    return (written - known_literals).total() <= NUMBERS

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from paralign.capture.bounds import open_regular
 from paralign.errors import UsageError, one_line, shortened
-from paralign.model import ALIGNED, argument_differences
+from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED, argument_differences
 from paralign.registry import BY_NAME
 from paralign.report import figures as drawn
 from paralign.report.artifacts import replace
@@ -40,6 +40,12 @@ AROUND = 5
 
 #: bytes of a source file that is read for them
 LONGEST_SOURCE = 1 << 20
+
+#: lines that are shown of those that a failure passed: where it was raised, and what called that
+PASSED = 2
+
+#: what stands before the name of a stage in the row of all stages: a colour alone is not seen by all
+MARKS = {ALIGNED: "✓", DIVERGED: "✗", ERROR: "!", UNDERPOWERED: "~", NOT_TESTED: "-"}
 
 #: characters of a line that are shown
 WIDTH = 200
@@ -116,6 +122,7 @@ def html(both: Both, *, title: str = "paralign", command: str = "", language: st
     )
     report, known = both.english, figures or {}
     first = next((stage for stage in report.stages if stage.faults and stage.verdict != ALIGNED), None)
+    failed = next((stage for stage in report.stages if stage.raised), None) if first is None else None
     return environment.get_template("page.html.j2").render(
         report=report,
         chinese=both.chinese,
@@ -124,6 +131,9 @@ def html(both: Both, *, title: str = "paralign", command: str = "", language: st
         language=language,
         words=WORDS,
         first=first,
+        failed=failed,
+        passed=_panes(*failed.raised[:PASSED]) if failed is not None else [],
+        marks=MARKS,
         missing=[name for name in BY_NAME if name not in {stage.name for stage in report.stages}],
         panes={stage.name: [_panes(fault.reference, fault.candidate) for fault in stage.faults] for stage in report.stages},
         tables={stage.name: _table(stage) for stage in report.stages},
@@ -200,8 +210,8 @@ def _values_of(stage: StageTold) -> tuple[str, str]:
     return of_one(f"{count} {english}"), f"{count} {chinese}"
 
 
-def _panes(reference: Place | None, candidate: Place | None) -> list[Pane]:
-    return [Pane(place, where(place), _around(place)) for place in (reference, candidate) if place is not None]
+def _panes(*places: Place | None) -> list[Pane]:
+    return [Pane(place, where(place), _around(place)) for place in places if place is not None]
 
 
 def _around(place: Place) -> tuple[CodeLine, ...]:

@@ -6,6 +6,7 @@ Of each stage a sentence, the two lines of code, the evidence.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,12 @@ LONGEST = Limit("PARALIGN_MAX_REPORT", 1 << 28, "bytes")
 
 #: what a stage can come to
 VERDICTS = (ALIGNED, UNDERPOWERED, NOT_TESTED, DIVERGED, ERROR)
+
+#: how a line that a failure passed stands in a report (``errors.WorkerFailed``)
+FRAME = re.compile(r"(?P<line>.+?:\d+)(?: in .+?: (?P<code>.*))?")
+
+#: characters of a line of code in a sentence; the page and the terminal show the line below
+CODE = 90
 
 #: characters of a sentence that heads a stage
 SENTENCE = 400
@@ -111,7 +118,8 @@ class PairRow:
 class StageTold:
     """One stage.
 
-    ``sentence`` says the most important thing of it, '' for a stage that is aligned without a remark.
+    ``sentence`` says the most important thing of it, '' for a stage that is aligned without a remark. ``raised``: the lines of the
+    user's code that a failure passed, the innermost first.
     """
 
     name: str
@@ -127,6 +135,7 @@ class StageTold:
     notes: tuple[str, ...]
     failure: str
     frames: tuple[str, ...]
+    raised: tuple[Place, ...]
     seconds: float
     follows: tuple[str, ...]
 
@@ -273,6 +282,7 @@ def _stage(stage: dict[str, Any], root: Path | None) -> StageTold:
         notes=_sentences(stage, "notes"),
         failure=_failure(failure),
         frames=tuple(_line(text) for text in failure.get("frames", ())),
+        raised=_raised(failure, root),
         seconds=number(seconds.get("total")) or 0.0,
         follows=tuple(_line(text) for text in stage.get("follows", ())),
     )
@@ -298,7 +308,21 @@ def _failure(failure: dict[str, Any]) -> str:
     if not failure:
         return ""
     side, kind = say(str(failure["side"])), str(failure["type"])
-    return _line(say("the {side} failed: {kind}: {message}", side=side, kind=kind, message=message(failure)))
+    said = " ".join(message(failure).split())
+    return _line(say("the {side} failed: {kind}: {message}", side=side, kind=kind, message=said))
+
+
+def _raised(failure: dict[str, Any], root: Path | None) -> tuple[Place, ...]:
+    """The lines of the user's code that a failure passed, the innermost first."""
+    found = []
+    for text in reversed(failure.get("frames", ())):
+        frame = FRAME.fullmatch(_line(str(text)))
+        line = SourceLine.of(frame["line"]) if frame is not None else None
+        if frame is None or line is None:
+            continue
+        shown = from_folder(line.file, root)
+        found.append(Place(str(failure["side"]), line.file, shown, line.line, frame["code"] or "", "", ""))
+    return tuple(found)
 
 
 def _sentences(part: dict[str, Any], key: str) -> tuple[str, ...]:
@@ -474,7 +498,7 @@ def _of_fault(fault: Fault) -> str:
 
 def _places(candidate: Place, reference: Place | None) -> str:
     """Where both sides are to be looked at, and the candidate's code, behind a sentence."""
-    code = f": {candidate.code.rstrip(',')}" if candidate.code else ""
+    code = f": {shortened(candidate.code.rstrip(','), CODE)}" if candidate.code else ""
     if reference is None or not reference.file:
         return f" ({where(candidate)}{code})"
     return say(" ({place}; reference: {due})", place=where(candidate) + code, due=where(reference))

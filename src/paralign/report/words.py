@@ -16,6 +16,8 @@ WORDS: dict[str, tuple[str, str]] = {
     "ratio": ("error ÷ noise", "误差 ÷ 噪声"),
     "looked": ("looked at", "检查范围"),
     "method": ("judged by", "判定方法"),
+    "failed at": ("Where it failed", "出错位置"),
+    "called from": ("called from", "调用处"),
     "first": ("The first wrong line", "第一处出错的代码"),
     "reference": ("reference", "参考实现"),
     "candidate": ("candidate", "复现实现"),

@@ -1,4 +1,7 @@
-"""A whole statement that the candidate lacks, put before or behind the named one."""
+"""A whole statement that the candidate lacks, put before or behind the named one.
+
+It takes the place of the named one where both bind the same.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from paralign.catalogue.ported_names import words
 from paralign.repair.edited_source import header_end
-from paralign.repair.edits.sentences import lacking
+from paralign.repair.edits.sentences import instead, lacking
 from paralign.repair.proposals import is_shallow
 from paralign.repair.translated import translated
 
@@ -22,6 +25,10 @@ ID = "statement"
 
 #: beside other proposals: the reference's own statement; one of its neighbours
 NAMED, NEIGHBOUR = 1.2, 0.7
+
+#: what it loses in the place of the named statement, where an edit of a part may do; and what it loses beside that one where both bind the
+#: same names: the named one is then another form of it rather than its neighbour
+IN_PLACE, BESIDE_ITS_FORM = 0.2, 0.3
 
 #: statements around the reference's that are tried
 AROUND = 2
@@ -43,7 +50,7 @@ def propose(site: Site) -> Iterator[Proposal]:
             for renamed in _renamings(site, statement):
                 text = translated(site, beside, statement, renamed)
                 if text and not _is_there(own, ast.parse(text).body[0]):
-                    yield from _placed(site, text, weight)
+                    yield from _at_the_named(site, text, weight)
 
 
 def _near(beside: Beside) -> Iterator[tuple[ast.stmt, float]]:
@@ -74,6 +81,35 @@ def _renamings(site: Site, statement: ast.stmt) -> Iterator[dict[str, str]]:
     if len(unknown) == 1:
         for name in dict.fromkeys(node.id for node in site.nodes if isinstance(node, ast.Name) and node.id in names):
             yield {next(iter(unknown)): name}
+
+
+def _at_the_named(site: Site, text: str, weight: float) -> Iterator[Proposal]:
+    """A statement beside the named one; where both bind the same names, in its place first.
+
+    One that does not read what it binds has no use beside it: one of the two would be dead.
+    """
+    statement = ast.parse(text).body[0]
+    if not isinstance(statement, ast.Assign) or not _binds_the_same(site.statement, statement):
+        yield from _placed(site, text, weight)
+        return
+    yield site.replaced(site.statement, text, ID, instead(site.text(site.statement), text), weight - IN_PLACE)
+    missing = site.divergence.what == "missing"
+    if _bound(statement) & {ast.unparse(node) for node in ast.walk(statement.value) if isinstance(node, ast.Name | ast.Attribute)}:
+        yield from _placed(site, text, weight if missing else weight - BESIDE_ITS_FORM)
+
+
+def _binds_the_same(own: ast.stmt, other: ast.Assign) -> bool:
+    """Whether two assignments bind the same names and attributes."""
+    return isinstance(own, ast.Assign) and _bound(own) == _bound(other)
+
+
+def _bound(statement: ast.Assign) -> set[str]:
+    """What an assignment binds, as it is written.
+
+    Of an element of something, the whole target.
+    """
+    parts = [part for target in statement.targets for part in (target.elts if isinstance(target, ast.Tuple | ast.List) else [target])]
+    return {ast.unparse(part) for part in parts}
 
 
 def _placed(site: Site, text: str, weight: float) -> Iterator[Proposal]:

@@ -6,6 +6,7 @@ Those that the reference's statement has come first.
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from paralign.repair.edits.sentences import instead, tried
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 ID = "constant"
 
-#: beside other proposals: all numbers as in the reference's statement; one of that statement that the candidate lacks; one that it has;
-#: one of its function; one that is like the wrong one
+#: beside other proposals: all numbers as in the reference's statement; one of that statement that the candidate's, or its function, lacks;
+#: one that it has; one of its function; one that is like the wrong one
 ALL, LACKED, KNOWN, NEARBY, LIKE = 1.8, 1.2, 0.5, 0.4, 0.1
 
 #: numbers of a function that are tried, at most: more stand in tables
@@ -30,7 +31,7 @@ def propose(site: Site) -> Iterator[Proposal]:
     """Other literals, one at a time; where both statements have as many numbers, all of them."""
     nodes = [node for node in site.nodes if literal(node) is not ... and not _is_inside(node, site)]
     yield from _all(site, nodes)
-    own = {literal_key(literal(node)) for node in nodes}
+    own = {literal_key(literal(node)) for node in nodes} | _as_often(site)
     lacked = [value for value in _values(node for each in site.beside for node in each.nodes) if literal_key(value) not in own]
     known = [value for value in _values(node for each in site.beside for node in each.nodes) if literal_key(value) in own]
     nearby = _values(node for each in site.beside[:1] for node in ast.walk(each.function))[:MOST]
@@ -46,6 +47,21 @@ def propose(site: Site) -> Iterator[Proposal]:
                 seen.add(literal_key(value))
                 words = tried(site.text(node), text) if weight == LIKE else instead(site.text(node), text)
                 yield site.replaced(node, text, ID, words, weight)
+
+
+def _as_often(site: Site) -> set[tuple[str, object]]:
+    """Literals that the candidate's function has as often as the reference's.
+
+    None of them is missing in a statement.
+    """
+    mine = _counted(site.function)
+    theirs = [_counted(each.function) for each in site.beside]
+    return {key for key, count in mine.items() if all(count >= other[key] for other in theirs)}
+
+
+def _counted(function: ast.AST) -> Counter[tuple[str, object]]:
+    """How often each literal stands in a function."""
+    return Counter(literal_key(literal(node)) for node in ast.walk(function) if literal(node) is not ...)
 
 
 def _is_inside(node: ast.AST, site: Site) -> bool:

@@ -24,7 +24,7 @@ NEAR = 0.005
 
 #: rules for the bound of a uniform law around zero, likeliest first
 BOUNDS: tuple[Rule, ...] = (
-    ("U(-1/sqrt(fan_in), 1/sqrt(fan_in)), PyTorch's default", lambda i, _: 1 / math.sqrt(i)),
+    ("PyTorch's default: U(±1/sqrt(fan_in))", lambda i, _: 1 / math.sqrt(i)),
     ("XavierUniform: U(±sqrt(6/(fan_in + fan_out)))", lambda i, o: math.sqrt(6 / (i + o))),
     ("KaimingUniform: U(±sqrt(6/fan_in))", lambda i, _: math.sqrt(6 / i)),
     ("KaimingUniform of fan_out: U(±sqrt(6/fan_out))", lambda _, o: math.sqrt(6 / o)),
@@ -118,11 +118,11 @@ def instead(law: Law, name: str, framework: str, *, is_default: bool) -> str:
 
     ``is_default``: PyTorch's own layer starts so, and what gives all layers PyTorch's defaults gives it too.
     """
-    place = name.replace("parameters.", "")
     known = profile_of(framework)
     module = known.initialisers
     if not module:
-        return f"draw {place} from {law}"
+        return f"draw {name.replace('parameters.', '')} from {law}"
+    place = attribute_of("model", name)
     half = (law.high - law.low) / 2
     uniform = f"{_short(-half)}, {_short(half)}" if abs(law.mean) < NEAR * half * 4 else f"{_short(law.low)}, {_short(law.high)}"
     mean = 0.0 if abs(law.mean) < law.std / 20 else law.mean
@@ -136,7 +136,18 @@ def instead(law: Law, name: str, framework: str, *, is_default: bool) -> str:
     }.get(law.family)
     if call is None:
         return f"fill {place} as the reference does: no initialiser of {module} has this law"
-    return f"{module}.{call}" + (f"; {known.initialises_all}" if is_default and known.initialises_all else "")
+    if is_default and known.initialises_all:
+        return f"{known.initialises_all}; this one alone: {module}.{call}"
+    return f"{module}.{call}"
+
+
+def attribute_of(model: str, name: str) -> str:
+    """A parameter as a program writes it, from the name that it has in its model.
+
+    >>> attribute_of("model", "blocks.0.conv1.weight")
+    'model.blocks[0].conv1.weight'
+    """
+    return model + "".join(f"[{part}]" if part.isdecimal() else f".{part}" for part in name.split("."))
 
 
 def _short(number: float) -> str:
