@@ -47,7 +47,8 @@ class Clipping:
     An experiment with the optimizers alone has found that.
 
     ``side`` clips (0: the reference), by ``kind`` to ``threshold``; ``alone``: nothing else differs. ``pairs`` are of the experiment.
-    ``excused``: the own steps were seen to make up for it. ``groups``: the number of each parameter's group on that side.
+    ``excused``: the own steps were seen to make up for it; ``unreached``: none of them is large enough to show it.
+    ``groups``: the number of each parameter's group on that side.
     """
 
     side: int
@@ -57,6 +58,7 @@ class Clipping:
     finding: Finding
     pairs: list[Pair]
     excused: bool = False
+    unreached: bool = False
     groups: dict[str, int] = field(default_factory=dict)
 
 

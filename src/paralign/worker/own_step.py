@@ -10,7 +10,8 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
-from paralign.errors import UnsupportedTensor
+from paralign.adapters.base import KeepingRows, Observing
+from paralign.errors import UnsupportedTensor, UsageError
 from paralign.worker.feed import batches, form_of, joined, own_form
 from paralign.worker.files import system_folders
 from paralign.worker.forward import attempt_run, perturbed
@@ -101,6 +102,24 @@ def _steps(
     with construction(steps) as built:
         optimizer, scheduler = optimizer_of(session)
     answer.optimizer = built.source(next(iter(_optimizers(optimizer)), optimizer))
+    with _enlarged(session, options.enlarged):
+        _take(session, writer, run, state, options, values, (given, form), (optimizer, scheduler), answer)
+
+
+def _take(
+    session: Session,
+    writer: "CaptureWriter",
+    run: str,
+    state: "Dict[str, Typed]",
+    options: OwnSteps,
+    values: "Dict[str, Capture]",
+    of: "Tuple[List[Tuple[Any, Any]], Dict[str, Any]]",
+    made: "Tuple[Any, Any]",
+    answer: OwnStepped,
+) -> None:
+    """The steps on the given batches, of a form, with an optimizer and its schedule."""
+    adapter, mode = trainer(session), "quiet" if options.redraw is None else "apart"
+    (given, form), (optimizer, scheduler) = of, made
     counted = []
     for step in range(options.steps):
         inputs, labels = given[step % len(given)]
@@ -119,6 +138,27 @@ def _steps(
         if step == 0:
             add_buffers(session, writer, fields)
     answer.updates[run] = counted
+
+
+@contextmanager
+def _enlarged(session: Session, factor: float) -> "Iterator[None]":
+    """Multiply the gradient of every parameter as it arrives, inside.
+
+    Raises:
+        UsageError: the framework cannot, or a layer makes gradients of rows alone.
+    """
+    adapter, removed = session.adapter, []
+    if factor != 1.0:
+        if not isinstance(adapter, Observing) or (isinstance(adapter, KeepingRows) and adapter.row_parameters(session.model)):
+            raise UsageError("gradients of this model cannot be made larger", where="train_step", hint="they are whole tensors elsewhere")
+        parameters = {id(each): each for each in trainer(session).parameters(session.model)}
+        removed = [adapter.on_gradient(each, lambda gradient: gradient * factor) for each in parameters.values()]
+    try:
+        yield
+    finally:
+        for remove in removed:
+            if remove is not None:
+                remove()
 
 
 def _optimizers(made: Any) -> List[Any]:

@@ -155,6 +155,13 @@ def _decay(about: Mapping[str, Any], settings: Mapping[str, Any], own: Mapping[s
     return {}
 
 
+def clipping(about: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The terms of the clipping that an optimizer carries for a parameter; empty without one."""
+    own = about["parameters"][name]
+    group = about["groups"][own["group"]] if own["group"] < len(about["groups"]) else {}
+    return _clip(about, group, own)
+
+
 def _clip(about: Mapping[str, Any], group: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """The clipping that Paddle's optimizers carry.
 

@@ -25,6 +25,9 @@ SAME = 1e-5
 #: what PyTorch's clipping adds to a norm; and how far that may bring gradients of small norms
 SLACK, MOST = 1e-6, 1e-3
 
+#: how far beyond a threshold gradients are brought that do not reach it by themselves
+BEYOND = 4.0
+
 #: clippings that are known here: of all gradients together, of each group's, of each tensor, of each element
 _KINDS = frozenset({"global", "group", "tensor", "value"})
 
@@ -58,6 +61,11 @@ def has_excused(context: Context, result: StageResult) -> bool:
     if context.clipping is None:
         return False
     return context.clipping.excused and result.verdict == ALIGNED
+
+
+def is_unreached(context: Context) -> bool:
+    """Whether one optimizer clips, and no step is large enough to ask the other side."""
+    return context.clipping is not None and context.clipping.unreached
 
 
 def slack(context: Context, gradients: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> Noise | None:
@@ -116,11 +124,36 @@ def excuse(context: Context, result: StageResult, own: StageResult, gradients: M
             f"difference. Left to it: {len(wrong)} values after the first update"
         )
         return
-    result.verdict = UNDERPOWERED
+    result.verdict, apart.unreached = UNDERPOWERED, True
     result.warnings.append(
         f"the optimizers differ ({apart.finding.cause}), and the own steps never reach it: whether the other side clips in its loop "
         "was not tested (inputs or labels with larger gradients would show it)"
     )
+
+
+def reaching(
+    context: Context, result: StageResult, own: StageResult, gradients: Mapping[str, tuple[np.ndarray, np.ndarray]]
+) -> float | None:
+    """By what gradients of the own steps have to be multiplied to be clipped.
+
+    Arguments as in :func:`excuse`.
+
+    Returns:
+        None where they are clipped as they are, or nothing is to be excused.
+    """
+    apart = context.clipping
+    if apart is None or not may_be(context, result) or not own.pairs or own.verdict != ALIGNED:
+        return None
+    if _clips_alike(apart, gradients) is not False:
+        return None
+    before = {name: both[apart.side].astype(np.float64).ravel() for name, both in gradients.items()}
+    sizes = {
+        "value": [float(np.abs(value).max(initial=0.0)) for value in before.values()],
+        "tensor": [_length([value]) for value in before.values()],
+        "group": list(_norms(before, apart).values()),
+    }.get(apart.kind, [_length(list(before.values()))])
+    felt = [size for size in sizes if size > 0.0]
+    return BEYOND * apart.threshold / max(felt) if felt else None
 
 
 def _follows(pair: Pair, apart: Clipping) -> bool:

@@ -29,7 +29,7 @@ from paralign.model import (
 from paralign.stages.backward import made_up, native_gradients, own_step_draws
 from paralign.stages.backward.own_step_causes import divergence_at, explain, trace
 from paralign.stages.backward.own_step_gradients import compare_gradients
-from paralign.stages.backward.own_step_records import Steps, first_gradients, is_random, orders_of, record_steps
+from paralign.stages.backward.own_step_records import Steps, enlarged, first_gradients, is_random, orders_of, record_steps
 from paralign.stages.common.judging import AGAINST, choose, settle
 from paralign.stages.steps import running
 from paralign.worker.own_step import RECORDED
@@ -92,7 +92,7 @@ def weigh(context: Context, result: StageResult) -> bool:
     judged = _judge(context, part, steps, method)
     spent(result, steps.reference, steps.candidate)
     if judged is not None:
-        made_up.excuse(context, result, part, first_gradients(*judged))
+        _excuse(context, result, part, judged, drawn=judged[0] is not steps)
     return True
 
 
@@ -117,8 +117,30 @@ def judge(context: Context, result: StageResult) -> StageResult:
     part.notes += notes
     judged = _judge(context, part, steps, method)
     if judged is not None:
-        made_up.excuse(context, result, part, first_gradients(*judged))
+        _excuse(context, result, part, judged, drawn=judged[0] is not steps)
     return _joined(result, part, steps)
+
+
+def _excuse(context: Context, result: StageResult, part: StageResult, judged: tuple[Steps, Method], *, drawn: bool) -> None:
+    """Take back what own steps make up for.
+
+    Where they never reach a clipping, those of a larger loss may. ``drawn``: they are random, and were judged with the reference's draws.
+    """
+    steps, method = judged
+    gradients = first_gradients(steps, method)
+    factor = made_up.reaching(context, result, part, gradients)
+    in_double = (method.reference_run, method.candidate_run) == (DOUBLE, DOUBLE)
+    larger = enlarged(steps, factor) if factor is not None and in_double and not drawn else None
+    if larger is None:
+        made_up.excuse(context, result, part, gradients)
+        return
+    again = StageResult("backward")
+    _judge_steps(context, again, larger, method)
+    made_up.excuse(context, result, again, first_gradients(larger, method))
+    result.notes.append(
+        f"the own steps never reach the clipping: they were taken again with gradients {factor:.3g} times as large on both sides, "
+        "as a larger loss makes them"
+    )
 
 
 def _judge(context: Context, part: StageResult, steps: Steps, method: Method) -> tuple[Steps, Method] | None:

@@ -182,6 +182,22 @@ def _recorded(context: Context, values: dict[str, Capture]) -> Steps:
     return Steps(context, reference, candidate, values)
 
 
+def enlarged(steps: Steps, factor: float) -> Steps | None:
+    """The same steps of a loss so many times as large.
+
+    They must not be random. None where a side cannot take them in float64.
+    """
+    ours, theirs = (replace(each, enlarged=factor) for each in orders_of(steps.context))
+    ours = replace(ours, runs=[DOUBLE, NATIVE, *PERTURBED])
+    try:
+        reference, candidate = steps.context.record_both("own steps enlarged", ours, steps.given, theirs)
+    except WorkerFailed:
+        return None
+    if any(DOUBLE not in OwnSteps.answer(capture).runs for capture in (reference, candidate)):
+        return None
+    return replace(steps, reference=reference, candidate=candidate, alone=set())
+
+
 def orders_of(context: Context) -> tuple[OwnSteps, OwnSteps]:
     """The steps of both sides in float64: how many, and how often schedules go on."""
     ours, theirs = (OwnSteps([DOUBLE], context.settings.steps, context.settings.pace.steps_between(side)) for side in (0, 1))

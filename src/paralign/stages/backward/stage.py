@@ -261,15 +261,18 @@ def _judge_native(context: Context, result: StageResult, captures: tuple[Capture
 
 
 def _explain_update(context: Context, result: StageResult, reference: Capture) -> None:
-    """Look at the update by itself where steps in eval mode differ.
+    """Look at the update by itself where steps differ.
 
-    A schedule that differs later than the trained steps needs none.
+    In eval mode if they differ there: the gradients of train mode may be larger, and reach a clipping that the others do not. A
+    schedule that differs later than the trained steps needs none.
     """
-    places = places_of(result.wrong)
-    if any(place.mode != "train" and place.kind is not Kind.SCHEDULE for place in places):
-        given = equal_gradients.Given.of(reference, context.settings.steps)
-        agreed = not any(place.is_before_updates for place in places)
-        update_explaining.explain(context, result, given, agreed=agreed)
+    places = [place for place in places_of(result.wrong) if place.kind is not Kind.SCHEDULE]
+    in_train_alone = all(place.mode == "train" for place in places)
+    agreed = not any(place.is_before_updates for place in places)
+    if not places or (in_train_alone and not agreed):
+        return
+    given = equal_gradients.Given.of(reference, context.settings.steps, "train" if in_train_alone else "eval")
+    update_explaining.explain(context, result, given, agreed=agreed)
 
 
 def _draws_in_eval(context: Context, result: StageResult) -> bool:

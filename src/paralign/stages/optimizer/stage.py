@@ -77,7 +77,7 @@ def run(context: Context) -> StageResult:
         optimizer_settings.follow_rates(context, scheduled)
         result.divergence = scheduled or result.divergence
     in_part = any(c.total is not None and c.compared < c.total for c in result.coverage)
-    if result.verdict == ALIGNED and (in_part or experiment is None):
+    if result.verdict == ALIGNED and (in_part or experiment is None or made_up.is_unreached(context)):
         result.verdict = UNDERPOWERED
     return result
 

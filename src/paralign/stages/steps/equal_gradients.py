@@ -104,6 +104,8 @@ class Given:
 
     ``steps`` says which of the recorded ones, times what; ``name`` is the captures'.
 
+    ``mode``: the mode of the passes that left them.
+
     ``whole``: pairs are added also where all parameters move alike, and a schedule that differs later needs no other experiment.
     """
 
@@ -111,12 +113,13 @@ class Given:
     steps: list[tuple[int, float]]
     name: str = "update"
     whole: bool = False
+    mode: str = "eval"
 
     @classmethod
-    def of(cls, gradients: Capture, count: int) -> Given:
+    def of(cls, gradients: Capture, count: int, mode: str = "eval") -> Given:
         """The gradients of so many recorded steps, and some of them again."""
         again = [(n % count, FACTORS[n % len(FACTORS)]) for n in range(max(0, LEAST - count))]
-        return cls(gradients, [*((n, 1.0) for n in range(count)), *again])
+        return cls(gradients, [*((n, 1.0) for n in range(count)), *again], mode=mode)
 
 
 def record_steps(context: Context, given: Given, result: StageResult) -> Experiment | None:
@@ -124,12 +127,12 @@ def record_steps(context: Context, given: Given, result: StageResult) -> Experim
     if context.plan is None or context.weights is None:
         return None
     gradients, steps, name = given.gradients, given.steps, given.name
-    recorded = [run for run in (f"{DOUBLE}:eval", f"{NATIVE}:eval") if run in runs_of(gradients).runs]
+    recorded = [run for run in (f"{DOUBLE}:{given.mode}", f"{NATIVE}:{given.mode}") if run in runs_of(gradients).runs]
     if not recorded:
         return None
     run = recorded[0]
     orders = [Update([DOUBLE, NATIVE], run, steps, context.settings.pace.steps_between(side)) for side in (0, 1)]
-    moved = _moved(context, gradients, run, 1 + max(step for step, _ in steps))
+    moved = _moved(context, given, run)
     reference, candidate = both(
         lambda: context.reference.record(name, orders[0], {"gradients": gradients}),
         lambda: context.candidate.record(name, orders[1], {"gradients": moved}),
@@ -145,9 +148,13 @@ def record_steps(context: Context, given: Given, result: StageResult) -> Experim
     return None
 
 
-def _moved(context: Context, gradients: Capture, run: str, count: int) -> Capture:
-    """The reference's gradients in the candidate's layout, as a capture for the candidate."""
-    folder, plan = context.candidate.folder / "gradients", context.plan
+def _moved(context: Context, given: Given, run: str) -> Capture:
+    """The reference's gradients in the candidate's layout, as a capture for the candidate.
+
+    Each experiment has a folder of its own: a later stage may take the steps of an earlier one again.
+    """
+    gradients, count = given.gradients, 1 + max(step for step, _ in given.steps)
+    folder, plan = context.candidate.folder / f"gradients-{given.name}", context.plan
     if plan is None:
         raise AssertionError("the weights are carried over before the backward stage")
     clear(folder)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from paralign.errors import WorkerFailed
 from paralign.locate.provenance import group_choice, optimizer_settings
+from paralign.stages.steps import clipped_beforehand
 from paralign.stages.steps.equal_gradients import Experiment, Given, record_steps
 from paralign.stages.steps.traced_moves import Moves, moves_of
 from paralign.stages.steps.update_lines import blamed_term, choice_of, choose, divergence_of, locate, trace_back
@@ -38,20 +39,21 @@ def explain(context: Context, result: StageResult, given: Given, *, agreed: bool
         return None
     moves = moves_of(experiment)
     if moves.wrong:
-        _say_why(context, result, experiment, moves, agreed=agreed, whole=given.whole)
+        _say_why(context, result, experiment, moves, given, agreed=agreed)
     elif moves.pairs:
         _say_alike(result, moves, whole=given.whole)
     return experiment
 
 
-def _say_why(context: Context, result: StageResult, experiment: Experiment, moves: Moves, *, agreed: bool, whole: bool) -> None:
+def _say_why(context: Context, result: StageResult, experiment: Experiment, moves: Moves, given: Given, *, agreed: bool) -> None:
     """Say why some parameters move otherwise, and where; arguments as in :func:`explain`."""
     known = identified(experiment, moves)
-    found = causes_of(known, moves)
+    clips = clipped_beforehand.difference(context, experiment, given, moves, known)
+    found = causes_of(known, moves) if clips is None else [clips]
     if all(context.has(side, "train_step") for side in ("reference", "candidate")):
         found.sort(key=lambda difference: difference.terms[0] == "clip")  # which the step itself may do: others are named before
-    reasons = Reasons(moves, known, found)
-    tell(result, experiment, reasons, agreed=agreed, whole=whole, strict=context.settings.strict)
+    reasons = Reasons(moves, known, found, shown=clips is not None)
+    tell(result, experiment, reasons, agreed=agreed, whole=given.whole, strict=context.settings.strict)
     keep_clipping(context, result, reasons)
     if not agreed or result.divergence is not None or not context.explains:
         return
@@ -63,7 +65,8 @@ def _say_why(context: Context, result: StageResult, experiment: Experiment, move
         optimizer_settings.follow_computing(context, result.divergence)
     if blamed is not None:
         group_choice.follow(context, result.divergence, choice_of(blamed, known, moves))
-    locate(context, result, experiment, reasons)
+    if context.clipping is None or not context.clipping.alone:  # else no operation of the rule is guilty
+        locate(context, result, experiment, reasons)
 
 
 def _say_alike(result: StageResult, moves: Moves, *, whole: bool) -> None:

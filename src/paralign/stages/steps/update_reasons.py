@@ -33,11 +33,15 @@ INHERENT = "update/inherent"
 
 @dataclass(frozen=True)
 class Reasons:
-    """What the parameters did, both rules, and their differing terms, first cause first."""
+    """What the parameters did, both rules, and their differing terms, first cause first.
+
+    ``shown``: an experiment has shown the one difference to be all, so that no rule has to be known.
+    """
 
     moves: Moves
     known: tuple[Known, Known]
     found: list[Difference]
+    shown: bool = False
 
     @property
     def blamed(self) -> Difference | None:
@@ -121,13 +125,20 @@ def tell(result: StageResult, experiment: Experiment, reasons: Reasons, *, agree
     moves, found = reasons.moves, reasons.found
     recipe = reasons.known[1].recipe
     findings = [
-        causes.finding(d, experiment.abouts, moves.traces, recipe[d.parameters[0]], experiment.whole_rates(d.parameters[0]), proven=True)
+        causes.finding(
+            d,
+            experiment.abouts,
+            moves.traces,
+            recipe.get(d.parameters[0], Terms("", ())),
+            experiment.whole_rates(d.parameters[0]),
+            proven=True,
+        )
         for d in found
     ]
     for finding in findings:
         if finding.rule == INHERENT and not strict:
             result.warnings.append(f"{finding.cause} (size {finding.error_before:.2g})")
-    explained = bool(findings) and not any(side.left for side in reasons.known)
+    explained = reasons.shown or (bool(findings) and not any(side.left for side in reasons.known))
     inherent = all(finding.rule == INHERENT for finding in findings)
     if not explained:
         _unexplained(result, reasons)
@@ -228,6 +239,8 @@ def keep_clipping(context: Context, result: StageResult, reasons: Reasons) -> No
 
 def _nothing_but_clips(clips: Difference, finding: Finding, result: StageResult, reasons: Reasons) -> bool:
     """Whether clipping, of all that moves, is the only difference of the optimizers."""
+    if reasons.shown:
+        return len(result.findings) == 1
     if any(side.left or not side.recipe for side in reasons.known):
         return False
     if any(each is not finding and each.rule != INHERENT for each in result.findings):

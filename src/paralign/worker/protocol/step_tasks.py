@@ -280,11 +280,13 @@ class OwnSteps(InRuns[OwnStepped], task="own_steps"):
         steps: how many.
         pace: updates between two steps of the schedule.
         redraw: what becomes of random operations, all of which are on then; without it layers that draw are off.
+        enlarged: what every gradient is multiplied by as it reaches its parameter: the steps are those of a loss so many times as large.
     """
 
     steps: int
     pace: int
     redraw: Optional[Redraw] = None
+    enlarged: float = 1.0
 
 
 @dataclass
