@@ -12,7 +12,8 @@ import pytest
 
 from paralign.locate.provenance import blame_in_words, optimizer_settings, schedule_times, tracing_back
 from paralign.locate.provenance.blame import Search
-from paralign.locate.provenance.value_graph import Expression, Seen, ValueGraph, behind
+from paralign.locate.provenance.seen_values import Seen
+from paralign.locate.provenance.value_graph import Expression, ValueGraph, behind
 from paralign.worker.provenance.fresh_imports import rewritten
 from paralign.worker.provenance.observed import Recorder
 from paralign.worker.provenance.recording import lines_of

@@ -10,7 +10,7 @@ from tests.unit.test_provenance import line_of, record
 from paralign.locate.lines import number_lines
 from paralign.locate.provenance import samples, tracing_back
 from paralign.locate.provenance.blame import Search
-from paralign.locate.provenance.value_graph import Seen
+from paralign.locate.provenance.seen_values import Seen
 
 __all__ = ["record"]
 

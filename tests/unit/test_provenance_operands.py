@@ -8,7 +8,7 @@ from tests.unit.test_provenance import line_of, record
 from paralign.comparison.laws import Family, Law
 from paralign.locate.provenance import initial_values, samples, schedule_times, tracing_back
 from paralign.locate.provenance.blame import Search
-from paralign.locate.provenance.value_graph import Seen, SeenApart
+from paralign.locate.provenance.seen_values import Seen, SeenApart
 
 __all__ = ["record"]
 

@@ -135,7 +135,7 @@ class _Call:
     @classmethod
     def of(cls, expression: Expression) -> _Call | None:
         """The call of an expression; None where it is none of these, or takes no array."""
-        kind = _CALLS.get(expression.label.rpartition(".")[2]) if expression.kind == "call" else None
+        kind = _CALLS.get(expression.word) if expression.kind == "call" else None
         operand = next((each for role, each in expression.inputs if role in ("self", "x", "input", "0")), None)
         if kind is None or operand is None or operand.mark[0] != "a":
             return None

@@ -393,8 +393,14 @@ def _unmatched(reference: Way, candidate: Way, step: Step, twin: Step | None) ->
     """
     twins = {s.twin for s in candidate.steps if s.twin is not None and s.telling}
     met = [reference.steps[n].value for n in twins if twin is None or n != twin.number]
-    found = [s for s in _after(reference, twin) if s.number not in twins and (s.value.size >= LEAST) == (step.value.size >= LEAST)]
-    return [s for s in found if not any(same(s.value, value) for value in met)]
+    is_large = step.value.size >= LEAST
+    found = []
+    for each in _after(reference, twin):
+        if each.number in twins or (each.value.size >= LEAST) != is_large:
+            continue
+        if not any(same(each.value, value) for value in met):
+            found.append(each)
+    return found
 
 
 def _skipped(reference: Way, step: Step, given: Step | None, twin: Step | None) -> Guilty | None:

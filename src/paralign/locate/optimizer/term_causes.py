@@ -288,28 +288,54 @@ _CLIPPED_BY_GROUP = (
 
 def _special(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[str, Any]], terms: Terms, rates: Rates) -> str:
     """What to change where it is more than the value of a setting; '' where it is not."""
-    term, wanted, given, about = difference.terms[0], difference.reference, difference.candidate, abouts[1]
-    paddle, shift = framework(about) == "paddle", _shift(*rates)
-    own_rates = any(own.get("rate", 1.0) != 1.0 for own in about["parameters"].values())
-    hand = f"weight decay as in the reference: {told('decay', wanted, terms)}" if term == "decay" else ""
-    cases = (
-        (term == "moves" and bool(wanted[0]), "give these parameters to the optimizer"),
-        (term == "moves", "leave these parameters out of the optimizer"),
-        (term == "clip" and (wanted[0], given[0]) == ("global", "group"),
-         "clip all gradients together before the update: Paddle's optimizers clip each parameter group by itself"),
-        (term == "clip" and not wanted[0] and given[0] == "group" and paddle and len(about["groups"]) > 1, _CLIPPED_BY_GROUP),
-        (term == "clip" and bool(wanted[0]) != bool(given[0]), CLIPPED_ELSEWHERE),
-        (term == "clip", f"clip as the reference does: {told(term, wanted, terms)}" if term == "clip" else ""),
-        (term == "whole", "look for a clipping of the update where the reference clips the gradient, or for a second schedule"),
-        (shift != 0, SHIFTED[shift][1] if shift else ""),
-        (term == "rates" and _stands_still(*rates), _UNSCHEDULED["paddle" if paddle else ""]),
-        (term == "rates" and own_rates, "a rate in ParamAttr or in a parameter group is a factor in Paddle: set the ratio that is wanted"),
-        (term == "first" and not given[0] and about["class"] == "SGD" and paddle,
-         "paddle.optimizer.Momentum: Paddle's SGD has no momentum"),
-        (bool(hand and wanted[0] and given[0]) and wanted[-1] != given[-1], hand + (" (AdamW)" if wanted[-1] == "decoupled" else "")),
-        (term == "family", f"use the reference's: {abouts[0]['class']}"),
-    )  # fmt: skip
-    for holds, text in cases:
-        if holds:
-            return text
+    term, about = difference.terms[0], abouts[1]
+    if term == "moves":
+        return "give these parameters to the optimizer" if difference.reference[0] else "leave these parameters out of the optimizer"
+    if term == "clip":
+        return _special_clipping(difference, about, terms)
+    if term == "whole":
+        return "look for a clipping of the update where the reference clips the gradient, or for a second schedule"
+    shift = _shift(*rates)
+    return SHIFTED[shift][1] if shift else _special_value(difference, abouts, terms, rates)
+
+
+def _special_value(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[str, Any]], terms: Terms, rates: Rates) -> str:
+    """As :func:`_special`, of terms that have a value, where no schedule is shifted."""
+    term, about = difference.terms[0], abouts[1]
+    if term == "rates":
+        return _special_rates(about, rates)
+    if term == "first" and framework(about) == "paddle" and about["class"] == "SGD" and not difference.candidate[0]:
+        return "paddle.optimizer.Momentum: Paddle's SGD has no momentum"
+    if term == "decay":
+        return _special_decay(difference, terms)
+    return f"use the reference's: {abouts[0]['class']}" if term == "family" else ""
+
+
+def _special_clipping(difference: Difference, about: Mapping[str, Any], terms: Terms) -> str:
+    """How to clip as the reference does."""
+    wanted, given = difference.reference, difference.candidate
+    if (wanted[0], given[0]) == ("global", "group"):
+        return "clip all gradients together before the update: Paddle's optimizers clip each parameter group by itself"
+    if given[0] == "group" and not wanted[0] and framework(about) == "paddle" and len(about["groups"]) > 1:
+        return _CLIPPED_BY_GROUP
+    if bool(wanted[0]) != bool(given[0]):
+        return CLIPPED_ELSEWHERE
+    return f"clip as the reference does: {told('clip', wanted, terms)}"
+
+
+def _special_rates(about: Mapping[str, Any], rates: Rates) -> str:
+    """What to change of rates where no schedule is shifted; '' where their values are wrong."""
+    if _stands_still(*rates):
+        return _UNSCHEDULED["paddle" if framework(about) == "paddle" else ""]
+    if any(own.get("rate", 1.0) != 1.0 for own in about["parameters"].values()):
+        return "a rate in ParamAttr or in a parameter group is a factor in Paddle: set the ratio that is wanted"
     return ""
+
+
+def _special_decay(difference: Difference, terms: Terms) -> str:
+    """What to change where both sides decay weights, each in another way; '' otherwise."""
+    wanted, given = difference.reference, difference.candidate
+    if not wanted[0] or not given[0] or wanted[-1] == given[-1]:
+        return ""
+    kind = " (AdamW)" if wanted[-1] == "decoupled" else ""
+    return f"weight decay as in the reference: {told('decay', wanted, terms)}{kind}"

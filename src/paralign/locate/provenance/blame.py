@@ -31,15 +31,15 @@ from paralign.locate.provenance.expression_traits import (
     is_common_number,
     is_short_list,
     lacks_an_operand,
-    last_word,
     numbered_roles,
     sorted_elements,
     uncompared_operands,
 )
 from paralign.locate.provenance.loop_series import LoopSeries
 from paralign.locate.provenance.readings import is_from_file, is_length, setting_of, stored_in, taken_as
+from paralign.locate.provenance.seen_values import Seen, Texts
 from paralign.locate.provenance.selections import Selections, arrays_of
-from paralign.locate.provenance.value_graph import COMMON, READINGS, SETTING, Seen, Texts, behind
+from paralign.locate.provenance.value_graph import COMMON, READINGS, SETTING, behind
 from paralign.locate.reaching import reached
 
 if TYPE_CHECKING:
@@ -458,13 +458,13 @@ class Search:
         """The operands of the reference's expression, by role, where it is the same operation."""
         if due is None:
             return {}
-        alike = same_work.beside(each, due) if self._own and (due.kind != each.kind or last_word(due) != last_word(each)) else {}
+        alike = same_work.beside(each, due) if self._own and (due.kind != each.kind or due.word != each.word) else {}
         if alike or due.kind != each.kind:
             return alike
         theirs, own = dict(numbered_roles(due.values)), dict(numbered_roles(each.values))
-        if each.kind == "call" and last_word(due) != last_word(each):  # StepLR and StepDecay: arguments of one name
+        if each.kind == "call" and due.word != each.word:  # StepLR and StepDecay: arguments of one name
             return {role: inner for role, inner in theirs.items() if role in own and not role.isdecimal() and role not in CALLED}
-        if last_word(due) != last_word(each) or set(theirs) != set(own):
+        if due.word != each.word or set(theirs) != set(own):
             return {}
         if each.label in _EXCHANGEABLE and set(own) == {"left", "right"}:
             crossed = [is_equal(own["left"], theirs["right"]), is_equal(own["right"], theirs["left"])]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from paralign.locate.provenance.counterparts import SAME_RMS, doing, is_equal, operands, origin, paired
-from paralign.locate.provenance.value_graph import Seen
+from paralign.locate.provenance.seen_values import Seen
 from paralign.locate.reaching import reached
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from paralign.adapters._kinds import common
-from paralign.locate.provenance.value_graph import COMMON, Seen
+from paralign.locate.provenance.seen_values import Seen
+from paralign.locate.provenance.value_graph import COMMON
 from paralign.worker.provenance.value_marks import order_of
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ _DRAWING = ("rand", "normal", "uniform", "choice", "integers", "bernoulli", "poi
 
 def is_drawn(each: Expression) -> bool:
     """Whether a value is one random number that a call drew."""
-    word = each.label.rpartition(".")[2].lower()
+    word = each.word.lower()
     return each.kind == "call" and each.size == 1 and each.numbers is not None and any(part in word for part in _DRAWING)
 
 
@@ -190,11 +191,16 @@ class Counterparts:
 
         None unless the line makes, apart from this one, all that the reference makes by such a step.
         """
-        due = self.alike(each)
+        if not is_many(each):
+            return None
         others = [own for own in self._candidate[doing(each)] if own.source == each.source and own is not each]
-        found = [next((own for own in others if is_equal(own, twin)), None) for twin in due]
-        right = [own for own in found if own is not None]
-        return right[0] if right and len(right) == len(found) and is_many(each) else None
+        right = []
+        for due in self.alike(each):
+            own = next((own for own in others if is_equal(own, due)), None)
+            if own is None:
+                return None
+            right.append(own)
+        return right[0] if right else None
 
     def numbers_right_elsewhere(self, each: Expression) -> list[Expression]:
         """Measured numbers of the reference that the same expression makes of something else."""

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from paralign.locate.provenance.value_graph import COMMON, Seen
+from paralign.locate.provenance.seen_values import Seen
+from paralign.locate.provenance.value_graph import COMMON
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -69,4 +70,4 @@ class Counts:
 
 def _operation(each: Expression) -> tuple[str, str]:
     """What made a value; all comparisons are one."""
-    return each.kind, "compare" if each.label in COMPARISONS else each.label.rpartition(".")[2]
+    return each.kind, "compare" if each.label in COMPARISONS else each.word

@@ -106,8 +106,3 @@ def lacks_an_operand(each: Expression, inner: Expression, twin: Expression | Non
 def single_number(each: Expression) -> float | None:
     """The number that a value of one number holds."""
     return float(each.numbers[0]) if each.numbers is not None and each.numbers.size == 1 else None
-
-
-def last_word(each: Expression) -> str:
-    """What an operation is called, without the library's name."""
-    return each.label.rpartition(".")[2]

@@ -83,7 +83,7 @@ def _truths(graph: ValueGraph, names: Collection[str]) -> dict[tuple[str, str, s
     said: dict[tuple[str, str, str], dict[str, Expression]] = defaultdict(dict)
     known, current = _ends(names), [""]
     due = graph.sightings()[::-1]
-    for each in graph.expressions[(graph.place("model") or 0) + 1 : graph.place("step:0")]:
+    for each in graph.building():
         while due and due[-1][0] <= each.number:
             seen = _under(due.pop()[1], names)
             current = seen or current

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from paralign.locate.provenance.blame import Blamed, Search
 from paralign.locate.provenance.counterparts import is_equal, origin
 from paralign.locate.provenance.readings import taken_as
+from paralign.locate.provenance.seen_values import Seen
 from paralign.locate.provenance.tracing_back import STEPS, name, recorded, wrong_itself
-from paralign.locate.provenance.value_graph import SETTING, Seen
+from paralign.locate.provenance.value_graph import SETTING
 from paralign.locate.source.call_arguments import is_number
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ import numpy as np
 from paralign.comparison.laws import Family
 from paralign.locate.provenance import crossed_names, tracing_back
 from paralign.locate.provenance.blame import Blamed, Search
-from paralign.locate.provenance.value_graph import COMMON, Seen
+from paralign.locate.provenance.seen_values import Seen
+from paralign.locate.provenance.value_graph import COMMON
 from paralign.locate.reaching import reached
 from paralign.locate.source.call_arguments import is_number
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from paralign.locate.provenance.counterparts import TELLING, origin
-from paralign.locate.provenance.value_graph import SAME
+from paralign.locate.provenance.seen_values import SAME
 from paralign.worker.provenance.value_marks import order_of
 
 if TYPE_CHECKING:
@@ -47,11 +47,14 @@ class LoopSeries:
         """
         taken = [origin(inner) for inner in each.operands]
         beside = [origin(inner) for user in each.users for inner in user.operands]
+        lengths = {self._turns(inner) for inner in (*taken, *beside) if self._is_whole(inner)}
         lacking = [inner for inner in taken if self._is_whole(inner) is False]
-        known = [inner for inner in (*taken, *beside) if self._is_whole(inner)]
-        lengths = {len(self._series[inner.site]) for inner in known}
-        found = [inner for inner in lacking if len(self._series[inner.site]) in lengths]
+        found = [inner for inner in lacking if self._turns(inner) in lengths]
         return found[0] if len(found) == 1 else None
+
+    def _turns(self, each: Expression) -> int:
+        """How often the line of an expression was evaluated."""
+        return len(self._series[each.site])
 
     def _is_whole(self, each: Expression) -> bool | None:
         """Whether the reference has all numbers of a series in an array for each run of the loop.

@@ -9,8 +9,9 @@ from paralign.locate.provenance.blame import Blamed, Search
 from paralign.locate.provenance.counterparts import doing, is_equal, origin, paired
 from paralign.locate.provenance.ruling_schedule import of_name, of_number, of_ruling
 from paralign.locate.provenance.schedule_times import of_counting, of_times
+from paralign.locate.provenance.seen_values import Seen, SeenApart
 from paralign.locate.provenance.tracing_back import STEPS, WRITTEN, behind_all, is_close, name, recorded, wrong_itself
-from paralign.locate.provenance.value_graph import COMMON, SETTING, Seen, SeenApart
+from paralign.locate.provenance.value_graph import COMMON, SETTING
 from paralign.locate.reaching import reached
 from paralign.locate.source.call_arguments import is_number
 
@@ -157,7 +158,7 @@ def _is_bound(expression: Expression) -> bool:
 
 def bounds_gradients(expression: Expression) -> bool:
     """Whether this makes what an optimizer bounds gradients with."""
-    return expression.kind == "call" and expression.label.rpartition(".")[2].startswith(BOUNDS)
+    return expression.kind == "call" and expression.word.startswith(BOUNDS)
 
 
 def _with_settings(expressions: list[Expression]) -> list[Expression]:

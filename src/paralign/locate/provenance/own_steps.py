@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from paralign.locate.provenance.blame import Blamed, Search
 from paralign.locate.provenance.counterparts import is_equal, origin
+from paralign.locate.provenance.seen_values import SeenApart
 from paralign.locate.provenance.tracing_back import name, recorded, set_reference
-from paralign.locate.provenance.value_graph import COMMON, SeenApart
+from paralign.locate.provenance.value_graph import COMMON
 from paralign.locate.source.call_arguments import is_number
 
 if TYPE_CHECKING:
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 
     from paralign.capture import Capture
     from paralign.context import Context
+    from paralign.locate.provenance.seen_values import Seen
     from paralign.locate.provenance.tracing_back import Sides
-    from paralign.locate.provenance.value_graph import Expression, Seen, ValueGraph
+    from paralign.locate.provenance.value_graph import Expression, ValueGraph
     from paralign.model import Divergence
 
 #: the part of a program that is recorded
@@ -90,7 +92,7 @@ def first_wrong(sides: Sides, names: Sequence[tuple[str, str]], steps: int, retu
     lacking = _loss_without_a_step(sides, seen)
     if lacking is not None:
         return lacking
-    first_steps = [_of_first_step(graph) for graph in (sides.candidate, sides.reference)]
+    first_steps = [graph.in_step(0) for graph in (sides.candidate, sides.reference)]
     misplaced = early_update(*first_steps) or late_update(*first_steps)
     if misplaced is not None:
         return misplaced  # a rule like Adam's hides it in the first values, and what is wrong later leads elsewhere
@@ -144,11 +146,7 @@ def most_blamed(
 
 def is_step(call: Expression) -> bool:
     """Whether a call is one of a method ``step``: of a log, an optimizer or a schedule."""
-    return call.label.rpartition(".")[2] == "step"
-
-
-def _of_first_step(graph: ValueGraph) -> list[Expression]:
-    return graph.expressions[graph.place("begin:0") or 0 : graph.place("begin:1")]
+    return call.word == "step"
 
 
 def early_update(own: Sequence[Expression], due: Sequence[Expression]) -> Blamed | None:
@@ -160,22 +158,43 @@ def early_update(own: Sequence[Expression], due: Sequence[Expression]) -> Blamed
         own: what the candidate did in a step.
         due: what the reference did.
     """
-    updates, before, after = [], [], []
-    for step in (own, due):
-        update = next((e for e in step if e.kind == "call" and is_step(e) and e.file), None)
+    candidate, reference = _GradientChanges.of(own), _GradientChanges.of(due)
+    if candidate is None or reference is None:
+        return None
+    if candidate.before or not candidate.after or not reference.before or reference.after:
+        return None
+    late, right = candidate.after[0], reference.before[0]
+    told = f"gradients are changed only after this update, by {late.source}; the reference changes them before ({right.source})"
+    return Blamed(candidate.update, [candidate.update, late], right, note=told)
+
+
+@dataclass(frozen=True)
+class _GradientChanges:
+    """A step's first update, and what changes gradients ``before`` and ``after`` it.
+
+    What changes them before ``backward`` has run does not count.
+    """
+
+    update: Expression
+    before: Sequence[Expression]
+    after: Sequence[Expression]
+
+    @classmethod
+    def of(cls, step: Sequence[Expression]) -> _GradientChanges | None:
+        """None for a step without an update."""
+        update = next((e for e in step if e.is_own_call and is_step(e)), None)
         if update is None:
             return None
-        updates.append(update)
-        begun = max((e.number for e in step if _is_backward(e) and e.number < update.number), default=-1)
-        changing = [e for e in step if e.number > begun and _changes_gradients(e)]
-        before.append([e for e in changing if e.number < update.number])
-        after.append([e for e in changing if e.number > update.number])
-    if before[0] or not after[0] or not before[1] or after[1]:
-        return None
-    told = (
-        f"gradients are changed only after this update, by {after[0][0].source}; the reference changes them before ({before[1][0].source})"
-    )
-    return Blamed(updates[0], [updates[0], after[0][0]], before[1][0], note=told)
+        before: list[Expression] = []
+        after: list[Expression] = []
+        for each in step:
+            if each.number < update.number and _is_backward(each):
+                before.clear()
+            elif _changes_gradients(each) and each.number < update.number:
+                before.append(each)
+            elif _changes_gradients(each) and each.number > update.number:
+                after.append(each)
+        return cls(update, before, after)
 
 
 @dataclass(frozen=True)
@@ -193,24 +212,36 @@ class _AroundUpdate:
     @classmethod
     def of(cls, step: Sequence[Expression]) -> _AroundUpdate | None:
         """None for a step without an update, or with several."""
-        updates = [e for e in step if e.kind == "call" and is_step(e) and e.file and "sched" not in e.label.lower()]
+        updates = [e for e in step if e.is_own_call and is_step(e) and "sched" not in e.label.lower()]
         if len(updates) != 1:
             return None
         update = updates[0]
         felt = _of_gradients(step)
         begun = max((e.number for e in felt if e.number < update.number), default=update.number)
-        apart = [e for e in step if e not in felt and e.mark[0] == "a" and e.file and e.kind in ("operation", "call")]
-        before = [e for e in apart if begun < e.number < update.number]
-        calls = [e for e in step if begun < e.number < update.number and e.file == update.file and e.kind in _CALLING]
-        return cls(update, before, [e for e in apart if e.number > update.number], [e for e in calls if e.source != update.source])
+        before, after, calls = [], [], []
+        for each in step:
+            is_between = begun < each.number < update.number
+            is_apart = each not in felt and _computes_array(each)
+            if is_apart and is_between:
+                before.append(each)
+            elif is_apart and each.number > update.number:
+                after.append(each)
+            if is_between and each.kind in _CALLING and each.file == update.file and each.source != update.source:
+                calls.append(each)
+        return cls(update, before, after, calls)
+
+
+def _computes_array(each: Expression) -> bool:
+    """Whether the user's code computes an array here."""
+    return each.mark[0] == "a" and bool(each.file) and each.kind in ("operation", "call")
 
 
 def _of_gradients(step: Sequence[Expression]) -> set[Expression]:
     """Gradients, what computes or bounds them, and all that was made of them in a step."""
     felt: set[Expression] = set()
     for each in step:
-        word = each.label.rpartition(".")[2]
-        is_first = word == "grad" or (each.kind == "call" and (word == "backward" or word.startswith("clip_grad")))
+        is_clipping = each.kind == "call" and each.word.startswith("clip_grad")
+        is_first = each.word == "grad" or _is_backward(each) or is_clipping
         if is_first or any(inner in felt for inner in each.operands):
             felt.add(each)
     return felt
@@ -242,19 +273,18 @@ def late_update(own: Sequence[Expression], due: Sequence[Expression]) -> Blamed 
 
 
 def _is_backward(each: Expression) -> bool:
-    return each.kind == "call" and each.label.rpartition(".")[2] == "backward"
+    return each.kind == "call" and each.word == "backward"
 
 
 def _changes_gradients(each: Expression) -> bool:
     """Whether a call changes gradients in place; to clear them is no change."""
-    word = each.label.rpartition(".")[2]
-    if each.kind != "call" or not each.file or word in _CLEARING:
+    if not each.is_own_call or each.word in _CLEARING:
         return False
-    if word.startswith("clip_grad"):
-        return word.endswith("_")
-    return (word.endswith("_") or word == "set_value") and any(
-        role == "self" and origin(inner).label == "grad" for role, inner in each.inputs
-    )
+    if each.word.startswith("clip_grad"):
+        return each.word.endswith("_")
+    if not each.word.endswith("_") and each.word != "set_value":
+        return False
+    return any(role == "self" and origin(inner).label == "grad" for role, inner in each.inputs)
 
 
 def _loss_without_a_step(sides: Sides, seen: Seen) -> Blamed | None:
@@ -286,8 +316,7 @@ def _results(sides: Sides, returned: Sequence[Returned], step: int) -> list[tupl
 
 def _differentiated(graph: ValueGraph) -> list[Expression]:
     """What gradients were asked of in the first step, in order."""
-    begin, end = graph.place("begin:0") or 0, graph.place("begin:1")
-    calls = [e for e in graph.expressions[begin:end] if e.kind == "call" and e.label.rpartition(".")[2] == "backward"]
+    calls = [e for e in graph.in_step(0) if _is_backward(e)]
     return [inner for call in calls for role, inner in call.inputs if role in ("self", "object", "function")][: len(calls)]
 
 
@@ -320,12 +349,10 @@ def other_argument(sides: Sides) -> Blamed | None:
 
 def library_calls(graph: ValueGraph) -> dict[str, Expression | None]:
     """The calls of the first step by name; None for a name that is called several times."""
-    begin, end = graph.place("begin:0") or 0, graph.place("begin:1")
     found: dict[str, Expression | None] = {}
-    for each in graph.expressions[begin:end]:
-        word = each.label.rpartition(".")[2]
-        if each.kind == "call" and each.file and word.endswith("_"):
-            found[word] = None if word in found else each
+    for each in graph.in_step(0):
+        if each.is_own_call and each.word.endswith("_"):
+            found[each.word] = None if each.word in found else each
     return found
 
 

@@ -10,8 +10,9 @@ from paralign.locate.provenance import text_orders
 from paralign.locate.provenance.blame import Search
 from paralign.locate.provenance.counterparts import TELLING
 from paralign.locate.provenance.own_steps import is_sound
+from paralign.locate.provenance.seen_values import Seen, SeenApart
 from paralign.locate.provenance.tracing_back import name, recorded
-from paralign.locate.provenance.value_graph import Seen, SeenApart, behind
+from paralign.locate.provenance.value_graph import behind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

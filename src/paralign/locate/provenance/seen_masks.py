@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from paralign.locate.provenance.value_graph import Seen
+from paralign.locate.provenance.seen_values import Seen
 from paralign.worker.provenance.value_marks import order_of
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from paralign.locate.provenance.counterparts import SAME_RMS, order_sums
-from paralign.locate.provenance.value_graph import SAME
+from paralign.locate.provenance.readings import taken_as
+from paralign.locate.provenance.seen_values import SAME
 from paralign.locate.reaching import reached
 from paralign.worker.provenance.value_marks import order_of
 
@@ -93,15 +94,26 @@ class Selections:
         Half of what it takes is the same.
         """
         numbers = _measured(each)
-        held = next((inner for role, inner in each.inputs if role == "object"), None) if each.kind == "item" else None
-        if numbers is None or held is None or held.numbers is None or self.is_other_choice(held) or not within(numbers, held.numbers):
+        held = taken_as(each, "object") if each.kind == "item" else None
+        if numbers is None or held is None or held.numbers is None:
             return False
-        near = [array for size, arrays in self._whole.items() if size >= numbers.size / TWICE for array in arrays]
-        around = [array for array in near if within(held.numbers, array)]
-        if not around or any(within(numbers, array) and not within(held.numbers, array) for array in near):
-            return False  # the array itself is not the reference's; or these numbers are taken there too
-        shared = [int(np.sum(are_in(numbers, array))) for array in near if array.size <= TWICE * numbers.size]
-        return any(numbers.size <= 2 * count < 2 * numbers.size for count in shared)
+        if self.is_other_choice(held) or not within(numbers, held.numbers):
+            return False
+        is_known = False
+        near = self._at_least(numbers.size / TWICE)
+        for array in near:
+            if within(held.numbers, array):
+                is_known = True
+            elif within(numbers, array):
+                return False  # these numbers are taken there too
+        if not is_known:
+            return False  # the array itself is not the reference's
+        comparable = [array for array in near if array.size <= TWICE * numbers.size]
+        return any(_is_half_shared(numbers, array) for array in comparable)
+
+    def _at_least(self, size: float) -> list[Numbers]:
+        """The reference's arrays of at least so many numbers."""
+        return [array for known, arrays in self._whole.items() if known >= size for array in arrays]
 
     def is_cut_wrongly(self, root: Expression) -> bool:
         """Whether a selection leads back to an array made of the reference's own arrays."""
@@ -112,6 +124,12 @@ class Selections:
             if held and not any(map(self.is_strange, held)):
                 return True
         return False
+
+
+def _is_half_shared(numbers: Numbers, array: Numbers) -> bool:
+    """Whether an array has half of some numbers or more, and not all of them."""
+    count = int(np.sum(are_in(numbers, array)))
+    return numbers.size <= 2 * count < 2 * numbers.size
 
 
 def arrays_of(each: Expression) -> list[Expression]:

@@ -96,7 +96,7 @@ def first_disordered(sides: Sides) -> Blamed | None:
 def _ordered_in_place(expressions: Iterable[Expression]) -> Iterable[str]:
     """What the lists hold that a method of theirs brings into another order."""
     for call in expressions:
-        if call.kind == "call" and call.label.rpartition(".")[2] in _IN_PLACE:
+        if call.kind == "call" and call.word in _IN_PLACE:
             yield from (texts for _, (_, texts) in _lists([inner for _, inner in call.inputs]))
 
 

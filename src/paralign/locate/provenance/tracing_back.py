@@ -16,16 +16,8 @@ from paralign.locate.provenance.blame_in_words import said, value_of
 from paralign.locate.provenance.conditions import Conditions
 from paralign.locate.provenance.counterparts import TELLING, Counterparts
 from paralign.locate.provenance.seen_masks import SeenMasks
-from paralign.locate.provenance.value_graph import (
-    COMMON,
-    READINGS,
-    SETTING,
-    Seen,
-    SeenApart,
-    ValueGraph,
-    behind,
-    of_numbers_alone,
-)
+from paralign.locate.provenance.seen_values import Seen, SeenApart
+from paralign.locate.provenance.value_graph import COMMON, READINGS, SETTING, ValueGraph, behind, of_numbers_alone
 from paralign.locate.source import call_arguments
 from paralign.locate.source.call_arguments import is_number
 from paralign.model import LineProposal, Point

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from paralign.locate.provenance import optimizer_settings, own_steps, tracing_back
 from paralign.locate.provenance.blame import Blamed
 from paralign.locate.provenance.counterparts import is_equal
-from paralign.locate.provenance.value_graph import Seen, SeenApart
+from paralign.locate.provenance.seen_values import Seen, SeenApart
 from paralign.locate.source.call_arguments import is_number
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from paralign.capture import Capture
     from paralign.context import Context
@@ -122,19 +122,20 @@ def _told(sides: Sides, step: int, figure: str) -> Ends:
     """What made a figure that the log of each side is told in a step."""
     found: list[Expression | None] = []
     for graph in (sides.candidate, sides.reference):
-        given = [e for call in _of_step(graph, step) if own_steps.is_step(call) for role, e in call.inputs if role == figure]
+        logged = filter(own_steps.is_step, _calls(graph, [step]))
+        given = [each for call in logged for role, each in call.inputs if role == figure]
         found.append(given[-1] if given else None)
     return found[0], found[1]
 
 
-def _of_step(graph: ValueGraph, step: int) -> list[Expression]:
-    """The calls of a step."""
-    return [e for e in _of_any_kind(graph, step) if e.kind == "call"]
+def _calls(graph: ValueGraph, steps: Iterable[int]) -> list[Expression]:
+    """The calls of some steps, in whatever file they stand."""
+    return [each for step in steps for each in graph.in_step(step) if each.kind == "call"]
 
 
-def _of_any_kind(graph: ValueGraph, step: int) -> list[Expression]:
-    """All that was done in a step."""
-    return graph.expressions[graph.place(f"begin:{step}") or 0 : graph.place(f"begin:{step + 1}")]
+def _user_calls(graph: ValueGraph, steps: Iterable[int]) -> list[Expression]:
+    """The calls of some steps that stand in the user's files."""
+    return [each for each in _calls(graph, steps) if each.file]
 
 
 # -- rates ---------------------------------------------------------------------------------------------------------------------------
@@ -167,7 +168,7 @@ def _advanced_again(sides: Sides, until: int) -> Blamed | None:
     A schedule is advanced twice then, or where the reference accumulates gradients.
     """
     for step in range(until or 1):
-        own, due = (_updates(graph, step) for graph in (sides.candidate, sides.reference))
+        own, due = (_updates(graph, [step]) for graph in (sides.candidate, sides.reference))
         if len(own) > len(due):
             told = f"{len(own)} calls of step in a step of the training, {len(due)} in the reference's"
             return Blamed(own[-1], [own[-1]], note=told)
@@ -179,17 +180,21 @@ def _advanced_again(sides: Sides, until: int) -> Blamed | None:
 
 def _lacking_mode(sides: Sides, step: int) -> Blamed | None:
     """The candidate's last call of ``train``, where only the reference calls it again."""
-    calls = [[e for e in _of_step(graph, step - 1) if _is_mode(e)] for graph in (sides.candidate, sides.reference)] if step else [[], []]
-    if not calls[1] or calls[0]:
+    if not step:
         return None
-    before = [e for e in sides.candidate.expressions[: sides.candidate.place(f"begin:{step}")] if e.kind == "call" and _is_mode(e)]
+    own, due = (list(filter(_is_mode, graph.in_step(step - 1))) for graph in (sides.candidate, sides.reference))
+    if own or not due:
+        return None
+    before = list(filter(_is_mode, sides.candidate.expressions[: sides.candidate.place(f"begin:{step}")]))
+    if not before:
+        return None
     told = f"the last time that the model is put into train mode before step {step}; the reference does it once more"
-    return Blamed(before[-1], [before[-1]], calls[1][-1], note=told) if before else None
+    return Blamed(before[-1], [before[-1]], due[-1], note=told)
 
 
-def _is_mode(call: Expression) -> bool:
+def _is_mode(each: Expression) -> bool:
     """Whether a call puts a model into train mode."""
-    return call.label.rpartition(".")[2] == "train" and bool(call.file)
+    return each.is_own_call and each.word == "train"
 
 
 # -- gradients -----------------------------------------------------------------------------------------------------------------------
@@ -197,7 +202,7 @@ def _is_mode(call: Expression) -> bool:
 
 def _bounds_within(graph: ValueGraph) -> bool:
     """Whether the optimizer is built with what bounds gradients."""
-    return any(optimizer_settings.bounds_gradients(e) for e in _built(graph))
+    return any(optimizer_settings.bounds_gradients(e) for e in graph.building())
 
 
 def _of_gradients(sides: Sides, seen: Seen, step: int, gradients: Sequence[Ends]) -> Blamed | None:
@@ -205,7 +210,7 @@ def _of_gradients(sides: Sides, seen: Seen, step: int, gradients: Sequence[Ends]
 
     A bound, a call missing before the update, gradients of the step before, a factor.
     """
-    early = own_steps.early_update(_of_any_kind(sides.candidate, step), _of_any_kind(sides.reference, step))
+    early = own_steps.early_update(sides.candidate.in_step(step), sides.reference.in_step(step))
     found = early or own_steps.other_argument(sides) or own_steps.strange_number(sides, seen)
     return found or _lacking_call(sides, step) or _of_scale(sides, step, gradients)
 
@@ -215,48 +220,64 @@ def _lacking_call(sides: Sides, step: int, *, bounds: bool = True) -> Blamed | N
 
     Looked at is what was done since the update before, that one's step included; ``bounds``, whether clipping counts.
     """
-    first = max((n for n in range(step) if _updates(sides.candidate, n)), default=0)
-    calls = [_changing(graph, range(first, step + 1)) for graph in (sides.candidate, sides.reference)]
-    lacking = [calls[1][word] for word in calls[1] if word not in calls[0]]
-    lacking = [e for e in lacking if bounds or "clip" not in e.label]
-    lacking = lacking if len(lacking) == 1 else [e for e in lacking if "grad" in e.label.rpartition(".")[2]]
-    updates = [e for n in range(first, step + 1) for e in _updates(sides.candidate, n)]
-    if len(lacking) != 1 or not updates:
+    first = max((n for n in range(step) if _updates(sides.candidate, [n])), default=0)
+    steps = range(first, step + 1)
+    updates = _updates(sides.candidate, steps)
+    lacking = _only_lacking(_changing(sides.candidate, steps), _changing(sides.reference, steps), bounds=bounds)
+    if lacking is None or not updates:
         return None
-    word = lacking[0].label.rpartition(".")[2]
-    told = f"in a step with this update the reference calls {word} ({lacking[0].source}), the candidate nothing of the kind"
-    return Blamed(updates[0], [updates[0]], lacking[0], note=told)
+    told = f"in a step with this update the reference calls {lacking.word} ({lacking.source}), the candidate nothing of the kind"
+    return Blamed(updates[0], [updates[0]], lacking, note=told)
 
 
-def _updates(graph: ValueGraph, step: int) -> list[Expression]:
-    """The calls of a step that advance an optimizer, or a schedule."""
-    return [e for e in _of_step(graph, step) if own_steps.is_step(e) and e.file and not any(role == "samples" for role, _ in e.inputs)]
+def _only_lacking(own: Mapping[str, Expression], due: Mapping[str, Expression], *, bounds: bool) -> Expression | None:
+    """The one call that only the reference makes; of several, the one named after gradients."""
+    lacking = [call for word, call in due.items() if word not in own and (bounds or "clip" not in call.label)]
+    if len(lacking) != 1:
+        lacking = [call for call in lacking if "grad" in call.word]
+    return lacking[0] if len(lacking) == 1 else None
 
 
-def _changing(graph: ValueGraph, steps: Sequence[int]) -> dict[str, Expression]:
+def _updates(graph: ValueGraph, steps: Iterable[int]) -> list[Expression]:
+    """The calls of some steps that advance an optimizer, or a schedule."""
+    return [call for call in _user_calls(graph, steps) if own_steps.is_step(call) and not _logs(call)]
+
+
+def _logs(call: Expression) -> bool:
+    """Whether a call ``step`` is that of the log, which is told the number of samples."""
+    return any(role == "samples" for role, _ in call.inputs)
+
+
+def _changing(graph: ValueGraph, steps: Iterable[int]) -> dict[str, Expression]:
     """The calls that change gradients in place, by what they do.
 
     Functions named with an underscore, and those that clear.
     """
     found = {}
-    for each in (e for step in steps for e in _of_step(graph, step)):
-        word = each.label.rpartition(".")[2]
-        if each.file and (word.endswith("_") or word in CLEARING):
-            found["clear" if word in CLEARING else word] = each
+    for call in _user_calls(graph, steps):
+        if call.word in CLEARING:
+            found["clear"] = call
+        elif call.word.endswith("_"):
+            found[call.word] = call
     return found
 
 
 def _of_scale(sides: Sides, step: int, gradients: Sequence[Ends]) -> Blamed | None:
     """The candidate's last call of ``backward``, where all gradients have one factor."""
-    sizes = [(own.rms, due.rms) for own, due in gradients if own is not None and due is not None and due.rms > 0]
-    factors = [own / due for own, due in sizes]
-    called = [e for n in range(step + 1) for e in _of_step(sides.candidate, n) if e.file and e.label.rpartition(".")[2] == "backward"]
-    if not called or not factors or max(factors) > min(factors) * (1 + SAME_SCALE) or abs(factors[0] - 1) < SAME_SCALE:
+    factor = _one_factor(gradients)
+    called = [call for call in _user_calls(sides.candidate, range(step + 1)) if call.word == "backward"]
+    if factor is None or not called:
         return None
-    told = (
-        f"the gradients of this loss are {factors[0]:.6g} times the reference's, all of them: a division or factor that only one side has"
-    )
+    told = f"the gradients of this loss are {factor:.6g} times the reference's, all of them: a division or factor that only one side has"
     return Blamed(called[-1], [called[-1]], note=told)
+
+
+def _one_factor(gradients: Sequence[Ends]) -> float | None:
+    """How many times the reference's all gradients are; None where they differ, and of 1."""
+    factors = [own.rms / due.rms for own, due in gradients if own is not None and due is not None and due.rms > 0]
+    if not factors or max(factors) > min(factors) * (1 + SAME_SCALE):
+        return None
+    return None if abs(factors[0] - 1) < SAME_SCALE else factors[0]
 
 
 # -- updates -------------------------------------------------------------------------------------------------------------------------
@@ -287,18 +308,26 @@ def _lacking_setting(sides: Sides) -> Blamed | None:
     """
     seen = Seen(sides.candidate.expressions)
     lacking = [e for e in _written(sides.reference) if seen.has(e) is False]
-    roles = {role for e in lacking for user in e.users for role, inner in user.inputs if inner is e and not role.isdecimal()}
-    if len({e.scalar for e in lacking}) != 1 or not roles:
+    if len({e.scalar for e in lacking}) != 1:
         return None
-    taken = [inner for e in _built(sides.candidate) for role, inner in e.inputs if role in roles and is_number(inner.scalar) and inner.file]
-    return Blamed(taken[0], [taken[0]], lacking[0]) if len({e.source for e in taken}) == 1 else None
+    roles = {role for each in lacking for role in _names_given(each)}
+    taken = [each for role, each in _numbers_given(sides.candidate) if role in roles]
+    if len({each.source for each in taken}) != 1:
+        return None
+    return Blamed(taken[0], [taken[0]], lacking[0])
 
 
-def _built(graph: ValueGraph) -> list[Expression]:
-    """What was made between the model and the first step."""
-    return graph.expressions[(graph.place("model") or 0) + 1 : graph.place("step:0")]
+def _names_given(number: Expression) -> set[str]:
+    """The names under which a number is given to what takes it."""
+    return {role for user in number.users for role, inner in user.inputs if inner is number and not role.isdecimal()}
+
+
+def _numbers_given(graph: ValueGraph) -> list[tuple[str, Expression]]:
+    """The user's numbers that the optimizer's building takes, with their names there."""
+    given = [pair for each in graph.building() for pair in each.inputs]
+    return [(role, each) for role, each in given if is_number(each.scalar) and each.file]
 
 
 def _written(graph: ValueGraph) -> list[Expression]:
-    """The numbers that are written there."""
-    return [e for e in _built(graph) if e.kind in tracing_back.WRITTEN and is_number(e.scalar)]
+    """The numbers that are written down in the optimizer's building."""
+    return [e for e in graph.building() if e.kind in tracing_back.WRITTEN and is_number(e.scalar)]

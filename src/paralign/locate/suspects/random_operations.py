@@ -167,14 +167,21 @@ def _reshaped(
     alone = [other for one, other in pairs if one is None and other is not None]
     found: list[tuple[Said, Said]] = []
     for one, other in pairs:
-        if one is None or other is not None or one.family != MASK or not one.module:
+        if one is None or other is not None:
             continue
-        same = [each for each in alone if each.family == MASK and each.module == one.module and not _differ(one, each)]
-        if same:
-            alone.remove(same[0])
-            found.append((one, same[0]))
+        same = next((each for each in alone if _is_mask_of_same_module(one, each)), None)
+        if same is not None:
+            alone.remove(same)
+            found.append((one, same))
     taken = {id(said) for pair in found for said in pair}
     return found, [pair for pair in pairs if not any(id(said) in taken for said in pair)]
+
+
+def _is_mask_of_same_module(one: Said, other: Said) -> bool:
+    """Whether two are masks of one module that drop the same share."""
+    if one.family != MASK or other.family != MASK:
+        return False
+    return bool(one.module) and one.module == other.module and not _differ(one, other)
 
 
 def _with_others(group: list[tuple[Said, Finding]]) -> Finding:
