@@ -299,12 +299,17 @@ def _special(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[st
     return SHIFTED[shift][1] if shift else _special_value(difference, abouts, terms, rates)
 
 
+def _is_paddles(about: Mapping[str, Any]) -> bool:
+    """Whether an optimizer is Paddle's, whose groups and rates have rules of their own."""
+    return framework(about) == "paddle"
+
+
 def _special_value(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[str, Any]], terms: Terms, rates: Rates) -> str:
     """As :func:`_special`, of terms that have a value, where no schedule is shifted."""
     term, about = difference.terms[0], abouts[1]
     if term == "rates":
         return _special_rates(about, rates)
-    if term == "first" and framework(about) == "paddle" and about["class"] == "SGD" and not difference.candidate[0]:
+    if term == "first" and _is_paddles(about) and about["class"] == "SGD" and not difference.candidate[0]:
         return "paddle.optimizer.Momentum: Paddle's SGD has no momentum"
     if term == "decay":
         return _special_decay(difference, terms)
@@ -316,7 +321,7 @@ def _special_clipping(difference: Difference, about: Mapping[str, Any], terms: T
     wanted, given = difference.reference, difference.candidate
     if (wanted[0], given[0]) == ("global", "group"):
         return "clip all gradients together before the update: Paddle's optimizers clip each parameter group by itself"
-    if given[0] == "group" and not wanted[0] and framework(about) == "paddle" and len(about["groups"]) > 1:
+    if given[0] == "group" and not wanted[0] and _is_paddles(about) and len(about["groups"]) > 1:
         return _CLIPPED_BY_GROUP
     if bool(wanted[0]) != bool(given[0]):
         return CLIPPED_ELSEWHERE
@@ -326,7 +331,7 @@ def _special_clipping(difference: Difference, about: Mapping[str, Any], terms: T
 def _special_rates(about: Mapping[str, Any], rates: Rates) -> str:
     """What to change of rates where no schedule is shifted; '' where their values are wrong."""
     if _stands_still(*rates):
-        return _UNSCHEDULED["paddle" if framework(about) == "paddle" else ""]
+        return _UNSCHEDULED["paddle" if _is_paddles(about) else ""]
     if any(own.get("rate", 1.0) != 1.0 for own in about["parameters"].values()):
         return "a rate in ParamAttr or in a parameter group is a factor in Paddle: set the ratio that is wanted"
     return ""

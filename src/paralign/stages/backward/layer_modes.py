@@ -73,25 +73,39 @@ def say_unset(context: Context, result: StageResult) -> None:
 
 def _sets_train_mode(defined: str | None) -> bool | None:
     """Whether a step calls ``train()`` of its model; None where its source does not tell."""
-    place = SourceLine.of(defined)
+    step = _function_at(SourceLine.of(defined))
+    if step is None or not step.args.args:
+        return None
+    model = step.args.args[0].arg
+    plain = set()
+    for node in ast.walk(step):
+        if isinstance(node, ast.Attribute):
+            plain.add(id(node.value))
+        elif isinstance(node, ast.Call):
+            plain.add(id(node.func))
+            if _is_method(node.func, model, "train"):
+                return True
+    handed = [n for n in ast.walk(step) if isinstance(n, ast.Name) and n.id == model and id(n) not in plain]
+    return None if handed else False  # a function that is given the model, or another name of it, may call it
+
+
+def _function_at(place: SourceLine | None) -> ast.FunctionDef | None:
+    """The function that begins at a line of a file; None where it cannot be read."""
     if place is None:
         return None
     try:
         tree = ast.parse(Path(place.file).read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError):
         return None
-    step = next((n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and _first_line(n) == place.line), None)
-    if step is None or not step.args.args:
-        return None
-    model = step.args.args[0].arg
-    calls = [n.func for n in ast.walk(step) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
-    if any(f.attr == "train" and isinstance(f.value, ast.Name) and f.value.id == model for f in calls):
-        return True
-    plain = {id(n.value) for n in ast.walk(step) if isinstance(n, ast.Attribute)} | {
-        id(n.func) for n in ast.walk(step) if isinstance(n, ast.Call)
-    }
-    handed = [n for n in ast.walk(step) if isinstance(n, ast.Name) and n.id == model and id(n) not in plain]
-    return None if handed else False  # a function that is given the model, or another name of it, may call it
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    return next((each for each in functions if _first_line(each) == place.line), None)
+
+
+def _is_method(called: ast.expr, owner: str, name: str) -> bool:
+    """Whether what is called is a method of what a name stands for."""
+    if not isinstance(called, ast.Attribute) or called.attr != name:
+        return False
+    return isinstance(called.value, ast.Name) and called.value.id == owner
 
 
 def _first_line(function: ast.FunctionDef) -> int:
@@ -184,12 +198,20 @@ def _finding(context: Context, differing: Sequence[tuple[LayerMode, LayerMode]],
 def _point(result: StageResult, first: tuple[LayerMode, LayerMode], answers: tuple[LayerModesTold, LayerModesTold]) -> None:
     """Point at the lines that set the modes, or at where the step is defined that does not."""
     known = result.divergence
-    points = []
     ends = (None, None) if known is None else (known.reference, known.candidate)
+    points = []
     for layer, told, end in zip(first, answers, ends, strict=True):
-        own = next((line for path, line in told.overrides.items() if f"{layer.name}.".startswith(f"{path}.")), None)
-        known_line = None if end is None else end.source
-        located = end is not None and end.name == layer.name
-        line = own or layer.line or (known_line if located else told.defined or known_line)
+        line = _mode_line(layer, told, end)
         points.append(Point(layer.name, layer.op, line, code_at(line)))
     result.divergence = Divergence(points[0], points[1], None if known is None else known.pair)
+
+
+def _mode_line(layer: LayerMode, told: LayerModesTold, end: Point | None) -> str | None:
+    """The line that sets a layer's mode, else where the step is defined, else what is known."""
+    own = next((line for path, line in told.overrides.items() if f"{layer.name}.".startswith(f"{path}.")), None)
+    known = None if end is None else end.source
+    if own or layer.line:
+        return own or layer.line
+    if end is not None and end.name == layer.name:
+        return known
+    return told.defined or known

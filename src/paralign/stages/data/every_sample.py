@@ -64,10 +64,9 @@ def loader(context: Context, result: StageResult, reference: Capture, candidate:
     """Judge all batches; where both sides shuffle, the samples in them in any order."""
     answers = [Data.answer(c) for c in (reference, candidate)]
     shuffled = [answer.shuffled for answer in answers]
-    ordered = all(p.verdict != DIVERGED for p in result.pairs if is_loaders(p))
-    if all(shuffled) and not ordered:
-        drawn = [samplers.read(c) for c in (reference, candidate)]
-        if all(d is not None and d.repeating for d in drawn):
+    is_ordered = all(p.verdict != DIVERGED for p in result.pairs if is_loaders(p))
+    if all(shuffled) and not is_ordered:
+        if _is_repeating(reference) and _is_repeating(candidate):
             _drawn_again(result, answers)
         else:
             _as_set(context, result, (reference, candidate))
@@ -80,6 +79,12 @@ def loader(context: Context, result: StageResult, reference: Capture, candidate:
         for pair in wrong:
             pair.leave_out(Unjudged.DRAWN, "random, drawn otherwise on each side: not compared one by one")
         result.notes.append("batches are drawn: compared is what both loaders make of the same samples, with the reference's draws")
+
+
+def _is_repeating(capture: Capture) -> bool:
+    """Whether a loader's sampler draws samples again."""
+    sampler = samplers.read(capture)
+    return sampler is not None and sampler.repeating
 
 
 def explain_shuffled(context: Context, result: StageResult, reference: Capture, candidate: Capture) -> None:

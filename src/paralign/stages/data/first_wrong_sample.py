@@ -26,6 +26,8 @@ from paralign.stages.data import sample_fingerprints
 from paralign.worker.protocol import Data, Trace
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from paralign.capture import Capture
     from paralign.context import Context
     from paralign.locate.data.trace import Guilty, Step
@@ -309,10 +311,10 @@ def _trace_back(context: Context, result: StageResult, of: str, index: int) -> N
     is_settled = any(finding.proven and finding.rule in SETTLED for finding in result.findings)
     if divergence is None or is_settled:
         return
-    place_of = sample_of if of == "dataset" else batch_of
-    places = [place for place in map(place_of, result.wrong) if place is not None]
-    number = index
-    if of != "dataset":
+    if of == "dataset":
+        places, number = _places(sample_of, result.wrong), index
+    else:
+        places = _places(batch_of, result.wrong)
         number = min((place.step for place in places if place.step >= 0), default=0)
     leaves = [place.name for place in places if place.step == number]
     before = None if divergence.candidate is None else divergence.candidate.source
@@ -321,6 +323,11 @@ def _trace_back(context: Context, result: StageResult, of: str, index: int) -> N
     result.findings = [f for f in result.findings if f.proven or f.rule in REARRANGED]  # others are guesses about the step named before
     if divergence.candidate is not None and divergence.candidate.source != before:
         divergence.confirmed = False
+
+
+def _places(place_of: Callable[[Pair], PairKey | None], pairs: Iterable[Pair]) -> list[PairKey]:
+    """The known places of pairs."""
+    return [place for place in map(place_of, pairs) if place is not None]
 
 
 def _lengths(divergence: Divergence, captures: tuple[Capture, Capture]) -> bool:
@@ -397,15 +404,11 @@ def _ordered(captures: tuple[Capture, Capture], index: int, sets: tuple[Capture,
         index: of the sample.
         sets: both sides' captures of the stage, with the fingerprints of all samples.
     """
-    scans = [r for r in captures[0].records if r.name.startswith("scan_") and r.digest is not None]
-    stored = [r for r in captures[1].select(run="seed-0") if r.location is not None]
-    own = {r.name.partition(".")[2]: r for r in stored if r.name.startswith("sample")}
-    telling = [leaf for leaf, record in own.items() if _tells(captures[1].array(record))]
-    same_in_all: set[int] | None = None  # a sample is another one only if all of its parts are
-    for leaf in telling:
-        digest = moments(captures[1].array(own[leaf]))
-        matches = {int(r.name[5:]) for r in scans if r.leaf == leaf and r.digest and agree(r.digest, digest, ALIKE)}
-        same_in_all = matches if same_in_all is None else same_in_all & matches
+    telling = _telling_parts(captures[1])
+    if not telling:
+        return None
+    # a sample is another one only if all of its parts are
+    same_in_all = set.intersection(*(_samples_like(captures[0], leaf, value) for leaf, value in telling.items()))
     if not same_in_all or index in same_in_all:
         return None
     cause = f"sample {index} of the candidate is sample {min(same_in_all)} of the reference: the samples come in another order"
@@ -413,6 +416,24 @@ def _ordered(captures: tuple[Capture, Capture], index: int, sets: tuple[Capture,
     if all(_in_both(sets, leaf) for leaf in telling):
         return Finding("data/order", cause, fix, True, 1.0, 0.0)
     return Finding("data/order", cause, fix, proven=False)
+
+
+def _telling_parts(candidate: Capture) -> dict[str, Any]:
+    """Leaf -> value of the parts of the traced sample that may tell it from others."""
+    stored = [r for r in candidate.select(run="seed-0") if r.location is not None and r.name.startswith("sample")]
+    values = {r.name.partition(".")[2]: candidate.array(r) for r in stored}
+    return {leaf: value for leaf, value in values.items() if _tells(value)}
+
+
+def _samples_like(reference: Capture, leaf: str, value: Any) -> set[int]:
+    """The reference's samples of which a part has the same digest."""
+    digest = moments(value)
+    found = set()
+    for record in reference.records:
+        is_part = record.name.startswith("scan_") and record.leaf == leaf
+        if is_part and record.digest and agree(record.digest, digest, ALIKE):
+            found.add(int(record.name.removeprefix("scan_")))
+    return found
 
 
 def _tells(value: Any) -> bool:
@@ -431,12 +452,10 @@ def _in_both(sets: tuple[Capture, Capture], leaf: str) -> bool:
 
 def _batches(reference: Capture, candidate: Capture) -> list[Finding]:
     """What is wrong with batches whose samples are right."""
-    counts = [int(c.array(r)) for c in (reference, candidate) for r in c.select(name="batches")]
-    sizes = [
-        len(c.array(r)) for c in (reference, candidate) for r in c.select(name="dataloader_0")[:1] if r.location is not None and r.shape
-    ]
-    set_alike = len({Data.answer(c).settings.get("batch_size", side) for side, c in (("one", reference), ("other", candidate))}) == 1
-    if len(sizes) == 2 and sizes[0] != sizes[1] and not set_alike:  # noqa: PLR2004 - both
+    sides = reference, candidate
+    counts = [int(c.array(r)) for c in sides for r in c.select(name="batches")]
+    sizes = [size for size in map(_first_size, sides) if size is not None]
+    if len(sizes) == 2 and sizes[0] != sizes[1] and not _is_size_set_alike(*sides):  # noqa: PLR2004 - both
         cause = f"batches of {sizes[0]} in the reference, of {sizes[1]} in the candidate"
         return [Finding("data/batch-size", cause, "set the batch size as in the reference", True, abs(sizes[0] - sizes[1]) / sizes[0], 0.0)]
     if len(counts) == 2 and abs(counts[0] - counts[1]) == 1:  # noqa: PLR2004 - both
@@ -444,6 +463,22 @@ def _batches(reference: Capture, candidate: Capture) -> list[Finding]:
         return [Finding("data/drop-last", cause, "set drop_last alike on both sides", proven=False)]
     wrong = _wrong_batches(reference, candidate)
     return [_put_together(reference, candidate, wrong)] if wrong else []
+
+
+def _first_size(capture: Capture) -> int | None:
+    """How many samples the first part of a loader's first batch has; None where it is not kept."""
+    record = next(iter(capture.select(name="dataloader_0")), None)
+    if record is None or record.location is None or not record.shape:
+        return None
+    return len(capture.array(record))
+
+
+def _is_size_set_alike(reference: Capture, candidate: Capture) -> bool:
+    """Whether both loaders are told one batch size."""
+    own, due = (Data.answer(c).settings for c in (candidate, reference))
+    if "batch_size" not in own or "batch_size" not in due:
+        return False
+    return bool(own["batch_size"] == due["batch_size"])
 
 
 def _put_together(reference: Capture, candidate: Capture, wrong: list[tuple[Any, Any]]) -> Finding:

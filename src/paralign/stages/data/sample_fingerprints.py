@@ -22,6 +22,7 @@ from paralign.worker.whole import BINS
 if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.model import Tolerance
+    from paralign.worker.protocol import ReadThrough
 
 Array = np.ndarray[Any, Any]
 
@@ -123,17 +124,15 @@ def compare(reference: Capture, candidate: Capture, tolerance: Tolerance, name: 
 
     None where a side recorded no fingerprints.
     """
-    captures = reference, candidate
-    answers = [Data.answer(c).whole if name == "samples" else Data.answer(c).batches for c in captures]
-    read = [answer for answer in answers if answer is not None]
-    if len(read) < len(answers):
+    first, second = _read_by(reference, name), _read_by(candidate, name)
+    if first is None or second is None:
         return None
-    sides = [tables(c, name) for c in captures]
-    failed = [{int(index): why for index, why in answer.failed.items()} for answer in read]
-    totals = [answer.total for answer in read if answer.total is not None]
-    seen = [{*failed[n], *(int(i) for table in sides[n].values() for i in table.index)} for n in (0, 1)]
-    both = seen[0] & seen[1]
-    found = Compared(name, common=len(both), total=max(totals) if len(totals) == len(read) else None)
+    sides = [tables(c, name) for c in (reference, candidate)]
+    failed = [{int(index): why for index, why in answer.failed.items()} for answer in (first, second)]
+    both = _indices(sides[0], failed[0]) & _indices(sides[1], failed[1])
+    is_counted = first.total is not None and second.total is not None
+    total = max(first.total or 0, second.total or 0) if is_counted else None
+    found = Compared(name, common=len(both), total=total)
     for index in sorted(both & {*failed[0], *failed[1]}):
         told = [side[index] for side in failed if index in side]
         if len(told) == 1:
@@ -141,10 +140,21 @@ def compare(reference: Capture, candidate: Capture, tolerance: Tolerance, name: 
         else:
             found.unread[index] = told[0]
     found.common -= len(found.unread)
-    for _, first, second in _met(*sides):
-        _compare_leaf(found, first, second, both, tolerance)
+    for _, one, other in _met(*sides):
+        _compare_leaf(found, one, other, both, tolerance)
     _compare_counts(found, sides[0], sides[1], both)
     return found
+
+
+def _read_by(capture: Capture, name: str) -> ReadThrough | None:
+    """What a side says of the samples, or ``batches``, that it read; None where it read none."""
+    answer = Data.answer(capture)
+    return answer.whole if name == "samples" else answer.batches
+
+
+def _indices(side: dict[str, Table], failed: dict[int, str]) -> set[int]:
+    """The samples that a side has read, or on which it fails."""
+    return {*failed, *(int(index) for table in side.values() for index in table.index)}
 
 
 def _compare_counts(found: Compared, first: dict[str, Table], second: dict[str, Table], both: set[int]) -> None:

@@ -16,6 +16,7 @@ from paralign.run.recorder import both
 if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.context import Context
+    from paralign.dtypes import Typed
     from paralign.model import Record, StageResult, Tolerance
     from paralign.run.printed import Line
 
@@ -40,6 +41,12 @@ class _Side:
     capture: Capture
     runs: list[Run] = field(default_factory=list)
     again: Run | None = None
+
+    def value(self, record: Record | None) -> Typed | None:
+        """The value of a record; None where it was not kept."""
+        if record is None or record.location is None:
+            return None
+        return self.capture.value(record)
 
 
 def run(context: Context, result: StageResult, outputs: Noise | None) -> None:
@@ -136,13 +143,12 @@ class _Judged:
             self._pair(records[0][keys[0]], records[1][keys[1]], max(a.unit, b.unit), beside, self._moving.get(one.words, 0.0))
 
     def _pair(self, first: Record | None, second: Record | None, unit: float, notes: list[str], moved: float = 0.0) -> None:
-        captures = [side.capture for side in self._sides]
-        values = [c.value(r) if r is not None and r.location is not None else None for c, r in zip(captures, (first, second), strict=True)]
+        values = [side.value(record) for side, record in zip(self._sides, (first, second), strict=True)]
         known = first or second
-        pair = compare_pair(
-            "" if known is None else known.key, first, second, *values, how="line", atol=self._tolerance.atol, rtol=self._tolerance.rtol
-        )
-        pair.noise = self._noise(first, unit, moved, 0.0 if pair.stats is None else pair.stats.rms_reference)
+        key = "" if known is None else known.key
+        pair = compare_pair(key, first, second, *values, how="line", atol=self._tolerance.atol, rtol=self._tolerance.rtol)
+        size = 0.0 if pair.stats is None else pair.stats.rms_reference
+        pair.noise = self._noise(first, unit, moved, size)
         judge(pair, limit=LIMIT, tolerance=self._tolerance, exact=pair.noise is None)
         pair.notes += [note for note in notes if note not in pair.notes]
         self.pairs.append(pair)

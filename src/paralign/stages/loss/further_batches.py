@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.context import Context
     from paralign.locate.pipeline import Searched
-    from paralign.model import Pair, StageResult
+    from paralign.model import Pair, Record, StageResult
     from paralign.stages.common.judging import Method
     from paralign.worker.protocol import BatchesJudged
 
@@ -43,17 +43,23 @@ def compare(context: Context, result: StageResult, evaluation: Capture, method: 
     values = {"evaluation": evaluation}
     captures = context.record_both("loss-batches", BatchLosses([DOUBLE, NATIVE]), values)
     left_out = _left_out(result, *(BatchLosses.answer(c) for c in captures))
+    tolerance = context.settings.tolerance_of("loss")
     ends = (final(capture, run=DOUBLE) for capture in captures)
     points = points_of(*([r for r in records if r.name not in left_out] for records in ends))
-    both = [point for point in points if point[0] is not None and point[1] is not None and point[0].name == point[1].name]
-    found = paired(*captures, both, method, context.settings.tolerance_of("loss"))
+    found = paired(*captures, list(filter(_is_of_one_name, points)), method, tolerance)
     compared = [pair for pair in found if pair.verdict in (ALIGNED, DIVERGED)]  # what is finite on neither side says nothing
-    if lower_precision.places(context, compared, method, context.settings.tolerance_of("loss"), Lowered("loss"), _first(context)):
+    if lower_precision.places(context, compared, method, tolerance, Lowered("loss"), _first(context)):
         result.notes.append("the loss of further batches was not compared: a side computes it in a lower precision")
         return
     result.pairs += compared
     seen = {pair.reference.name for pair in compared if pair.reference is not None}
     result.coverage.append(Coverage("batches", len(seen), about.total))
+
+
+def _is_of_one_name(point: tuple[Record | None, Record | None, str]) -> bool:
+    """Whether both sides have a record of a point, under one name."""
+    one, other, _ = point
+    return one is not None and other is not None and one.name == other.name
 
 
 def _left_out(result: StageResult, reference: BatchesJudged, candidate: BatchesJudged) -> set[str]:

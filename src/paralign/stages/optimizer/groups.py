@@ -47,9 +47,16 @@ class Row:
     @property
     def differing(self) -> list[str]:
         """The columns that are not told alike."""
-        told = [c for c in self.columns if c in self.reference and c in self.candidate]
-        judged = [c for c in self.columns if c not in _INFORM and (c in told or (self.is_whole and c != "clipping"))]
+        judged = filter(self._is_judged, self.columns)
         return [c for c in judged if not self._agrees(self.reference.get(c, ""), self.candidate.get(c, ""))]
+
+    def _is_judged(self, column: str) -> bool:
+        """Whether a column that is not told alike is a difference."""
+        if column in _INFORM:
+            return False
+        if column in self.reference and column in self.candidate:
+            return True
+        return self.is_whole and column != "clipping"
 
     def _agrees(self, one: str, other: str) -> bool:
         """Whether two cells say the same.

@@ -68,7 +68,8 @@ def moves_of(experiment: Experiment) -> Moves:
     for name in names:
         gradients = [given[step].get(name) for step, _ in experiment.steps]
         changes = [[_whole(experiment, side, records, name) for records in steps] for side, steps in enumerate((ours, theirs))]
-        if None in changes[1] or not any(_has_values(gradient) for gradient in gradients):
+        has_gradient = any(map(_has_values, gradients))
+        if None in changes[1] or not has_gradient:
             continue
         weight = experiment.weights.array(held[name]).astype(np.float64)
         dtype = held[name].dtype

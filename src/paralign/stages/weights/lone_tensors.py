@@ -65,10 +65,15 @@ def _layers(move: Move) -> tuple[str, str] | None:
 
 def _kinds(plan: Plan, owner: str) -> tuple[str, str]:
     """What both sides call a layer of the candidate's."""
-    move = next(m for m in plan.moves if m.candidate is not None and m.reference is not None and _owner(m.candidate) == owner)
-    kinds = (str(record.attrs.get("kind") or "") for record in (move.reference, move.candidate) if record is not None)
-    first, second = (kind or "the layer" for kind in kinds)
-    return first, second
+    for move in plan.moves:
+        if move.reference is not None and move.candidate is not None and _owner(move.candidate) == owner:
+            return _kind(move.reference), _kind(move.candidate)
+    raise AssertionError("a layer of the candidate's is asked for because a tensor of it moves")
+
+
+def _kind(record: Record) -> str:
+    """What the layer of a tensor is called."""
+    return str(record.attrs.get("kind") or "the layer")
 
 
 def _owner(record: Record) -> str:
