@@ -218,10 +218,15 @@ def run_by(stage: str, doubtful: Iterable[str], sources: list[Source]) -> list[t
 
 def _reachable(stage: str, doubtful: Iterable[str], sources: list[Source]) -> list[_Known]:
     """The statements that stages may run and that may be edited."""
-    nodes = run_by(stage, doubtful, sources)
-    acting = {id(home) for source, node in nodes for _, inner, home in _statements(node, source) if changes_files(inner)}
-    read = {name for source, node in nodes if changes_files(node) for name in _names(node)}
-    every = [each for source, node in nodes for each in [(source, node, source.tree), *_statements(node, source)]]
+    every = []
+    acting: set[int] = set()
+    read: set[str] = set()
+    for source, node in run_by(stage, doubtful, sources):
+        inner = list(_statements(node, source))
+        every += [(source, node, source.tree), *inner]
+        acting.update(id(home) for _, statement, home in inner if changes_files(statement))
+        if changes_files(node):
+            read.update(_names(node))
     return [_known(*each) for each in every if _may_be_edited(each[1], each[2], acting, read)]
 
 
@@ -271,21 +276,32 @@ def _likest(known: _Known, theirs: list[_Known]) -> tuple[float, int]:
 def _of_literals(site: Site, literals: tuple[Literals, ...]) -> Iterator[Proposal]:
     """Literals that the reference has under the same name, or that only it has."""
     theirs, own = literals
-    inside = {id(node) for node in site.nodes}
-    acting = {id(each) for node in site.nodes if isinstance(node, ast.Call) and _acts(node) for each in ast.walk(node)}
+    editable = _editable_parts(site)
     lacking = [value for value in theirs.every - own.every if not isinstance(value, bool) and value not in COMMON]
     for name, node in with_names(site.statement):
         have = literal(node)
-        key = key_of(have)
-        if id(node) not in inside or id(node) in acting or (isinstance(have, str) and not _is_word(have)):
+        if id(node) not in editable or (isinstance(have, str) and not _is_word(have)):
             continue
-        under = theirs.named.get(name, set()) if name and not name.startswith("entry ") else set()
+        key = key_of(have)
+        is_named = bool(name) and not name.startswith("entry ")
+        under = theirs.named.get(name, set()) if is_named else set()
         if key not in under:
             weight = SAME_NAME / max(1, len(under))
-            yield from (_written(site, node, value, weight) for value in _fitting(key, under))
+            for value in _fitting(key, under):
+                yield _written(site, node, value, weight)
         if key not in theirs.every and not isinstance(have, bool):
             fitting = sorted(_fitting(key, lacking), key=lambda value: far(key, value))[:FEW]
-            yield from (_written(site, node, value, ODD - 0.1 * place) for place, value in enumerate(fitting))
+            for place, value in enumerate(fitting):
+                yield _written(site, node, value, ODD - 0.1 * place)
+
+
+def _editable_parts(site: Site) -> set[int]:
+    """The ids of a site's expressions, but for what is given to calls that act on the world."""
+    parts = {id(node) for node in site.nodes}
+    for node in site.nodes:
+        if isinstance(node, ast.Call) and _acts(node):
+            parts.difference_update(map(id, ast.walk(node)))
+    return parts
 
 
 def _is_word(text: object) -> bool:
@@ -321,10 +337,12 @@ def _fitting(have: object, values: Iterable[object]) -> list[object]:
 def _of_signatures(site: Site, literals: tuple[Literals, ...]) -> Iterator[Proposal]:
     """Arguments that a call leaves out, with numbers that only the reference has."""
     theirs, own = literals
-    lacking = [value for value in theirs.every - own.every if isinstance(value, float) and math.isfinite(value) and value not in COMMON]
+    lacking = [value for value in _finite(theirs.every - own.every) if value not in COMMON]
     for node in site.nodes:
-        known = signature(site.framework, last_name(node)) if isinstance(node, ast.Call) else None
-        if known is None or not isinstance(node, ast.Call) or any(isinstance(each, ast.Starred) for each in node.args):
+        if not isinstance(node, ast.Call) or any(isinstance(each, ast.Starred) for each in node.args):
+            continue
+        known = signature(site.framework, last_name(node))
+        if known is None:
             continue
         given = {keyword.arg for keyword in node.keywords}
         for parameter in known.parameters[len(node.args) :]:
@@ -332,14 +350,17 @@ def _of_signatures(site: Site, literals: tuple[Literals, ...]) -> Iterator[Propo
             if name in given or default is None:
                 continue
             named = theirs.named.get(word(name), set()) - own.named.get(word(name), set())
-            values = dict.fromkeys(lacking[:FEW], LEFT_OUT) | {
-                value: SAME_NAME for value in named if isinstance(value, float) and math.isfinite(value)
-            }
+            values = dict.fromkeys(lacking[:FEW], LEFT_OUT) | dict.fromkeys(_finite(named), SAME_NAME)
             for value, weight in values.items():
                 text = f"{name}={value_text(int(value) if isinstance(default, int) and value == int(value) else value)}"
                 at, comma = site.behind_arguments(node)
                 whole = f"{site.source.text[site.source.span(node)[0] : at]}{comma}{text})"
                 yield site.inserted(at, f"{comma}{text}", other_constant.ID, lacking_words(text, whole), weight)
+
+
+def _finite(values: Iterable[object]) -> list[float]:
+    """The finite floating numbers among some literals."""
+    return [value for value in values if isinstance(value, float) and math.isfinite(value)]
 
 
 def _number(text: str | None) -> float | None:

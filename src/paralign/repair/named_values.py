@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from paralign.repair.proposals import literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from paralign.repair.edited_settings import Settings
     from paralign.repair.edited_source import Source
@@ -133,13 +133,20 @@ def _of_call(node: ast.Call, keys: tuple[str | int, ...]) -> Iterator[tuple[ast.
 
     ``get("rate", 0.1)`` and ``add_argument("--rate", default=0.1)`` name theirs.
     """
-    said = next(
-        (text for each in node.args if isinstance(text := literal(each), str) and text.strip("-").replace("-", "_").isidentifier()), ""
-    )
-    inner = (*keys, said.strip("-")) if said else (*keys, _name(node.func))
+    said = next((str(text) for text in map(literal, node.args) if _is_option(text)), "")
     yield node.func, keys
-    yield from ((each, inner if said else keys) for each in node.args if literal(each) != said or not said)
+    if said:
+        inner = (*keys, said.strip("-"))
+        yield from ((each, inner) for each in node.args if literal(each) != said)
+    else:
+        inner = (*keys, _name(node.func))
+        yield from ((each, keys) for each in node.args)
     yield from ((keyword, inner) for keyword in node.keywords)
+
+
+def _is_option(value: Any) -> bool:
+    """Whether a literal names a setting: ``rate``, ``--warmup-steps``."""
+    return isinstance(value, str) and value.strip("-").replace("-", "_").isidentifier()
 
 
 def _name(node: ast.AST) -> str:
@@ -160,14 +167,22 @@ def words_of(key: str) -> tuple[str, ...]:
 def likeness(one: tuple[str | int, ...], other: tuple[str | int, ...]) -> float:
     """How like two names are: 0 to 1, and more where the sections are alike too."""
     (own, own_around), (theirs, their_around) = _split(one), _split(other)
-    if not own or not theirs or not any(_is_word(a, b) for a in own if not a.isdigit() for b in (*theirs, *their_around)):
+    if not own or not theirs or not _share_a_word(own, (*theirs, *their_around)):
         return 0.0
-    shares = [
-        sum(max((_word_likeness(word, each) for each in pool), default=0.0) for word in some) / len(some)
-        for some, pool in ((own, (*theirs, *their_around)), (theirs, (*own, *own_around)))
-    ]
-    around = any(_is_word(a, b) for a in own_around if not a.isdigit() for b in (*their_around, *theirs))
-    return (shares[0] + shares[1]) / 2 + AROUND * around
+    shares = _share_found(own, (*theirs, *their_around)) + _share_found(theirs, (*own, *own_around))
+    around = _share_a_word(own_around, (*their_around, *theirs))
+    return shares / 2 + AROUND * around
+
+
+def _share_a_word(words: Sequence[str], pool: Sequence[str]) -> bool:
+    """Whether one of some words that are no numbers stands in a pool too."""
+    return any(_is_word(word, each) for word in words if not word.isdigit() for each in pool)
+
+
+def _share_found(words: Sequence[str], pool: Sequence[str]) -> float:
+    """How well words are found in a pool, in the mean: 0 to 1."""
+    best = [max((_word_likeness(word, each) for each in pool), default=0.0) for word in words]
+    return sum(best) / len(words)
 
 
 @cache

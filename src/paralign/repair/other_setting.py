@@ -303,14 +303,19 @@ def _odd(entry: Entry, lacking: Counter[float], surplus: Counter[float]) -> list
     if not is_number(have) or not lacking:
         return []
     less = 0.0 if surplus[float(have)] else NO_SURPLUS
-    near = [
-        each for each in lacking if each != have and (isinstance(have, float) or (each == int(each) and abs(each) <= GROWN * abs(have)))
-    ]
+    near = [each for each in lacking if each != have and _may_stand_for(have, each)]
     near.sort(key=lambda each: (each in COMMON, far(float(have), each)))
     due = [_Due(each, ODD - less - 0.15 * place - 0.5 * (each in COMMON) - _away(have, each)) for place, each in enumerate(near[:FEW])]
     derived = [other for each in near if each not in COMMON for other in _derived(have, each)]
     derived.sort(key=lambda other: far(float(have), float(other)))
     return due + [_Due(other, DERIVED - less - 0.1 * place, told=False) for place, other in enumerate(derived[:FEW])]
+
+
+def _may_stand_for(have: Any, number: float) -> bool:
+    """Whether a number may stand in place of one: of a whole one a whole one, not much greater."""
+    if isinstance(have, float):
+        return True
+    return number == int(number) and abs(number) <= GROWN * abs(have)
 
 
 def _derived(have: Any, value: Any) -> list[float]:
@@ -432,14 +437,17 @@ class _Uses:
     """
 
     def __init__(self, stage: str, doubtful: Iterable[str], sources: list[Source], points: list[Divergence]) -> None:
-        named = [SourceLine.of(text) for each in points if (own := each.candidate) is not None for text in (own.source, *own.lines)]
-        self._lines = {(Path(each.file).resolve(), each.line) for each in named if each is not None}
-        near = [
-            home for source in sources for home in functions_of(source.tree, {line for path, line in self._lines if path == source.path})
-        ]
-        self._near = {word for node in near for word in _words(node)}
-        self._run = {word for _, node in run_by(stage, doubtful, sources) for word in _words(node)}
-        self._all = {word for source in sources for word in _words(source.tree)}
+        self._lines = _lines_of(points)
+        self._near: set[str] = set()
+        self._run: set[str] = set()
+        self._all: set[str] = set()
+        for source in sources:
+            lines = {line for path, line in self._lines if path == source.path}
+            for home in functions_of(source.tree, lines):
+                self._near.update(_words(home))
+            self._all.update(_words(source.tree))
+        for _, node in run_by(stage, doubtful, sources):
+            self._run.update(_words(node))
 
     def gain(self, entry: Entry, file: Settings) -> float:
         """What a value earns by where its key is used."""
@@ -454,6 +462,18 @@ class _Uses:
         if name in self._run:
             return RUN
         return UNUSED if name in self._all else 0.0
+
+
+def _lines_of(points: list[Divergence]) -> set[tuple[Path, int]]:
+    """The candidate's lines that divergences name, and those that led there."""
+    found = set()
+    for point in points:
+        own = point.candidate
+        texts = [] if own is None else [own.source, *own.lines]
+        for each in map(SourceLine.of, texts):
+            if each is not None:
+                found.add((Path(each.file).resolve(), each.line))
+    return found
 
 
 def _words(tree: ast.AST) -> Iterator[str]:

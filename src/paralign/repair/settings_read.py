@@ -90,7 +90,12 @@ def settings_read(project: Project, out: Path) -> SettingsRead:
         return SettingsRead()
     theirs, own = (_side(side, other) for side, other in (_sides(project), reversed(_sides(project))))
     outside = {path.name for path in found if not own.has(path)}
-    read = [path for path in found if theirs.reads(path) and (not own.has(path) or path.name in theirs.words - outside)]
+    named_alone = theirs.words - outside
+    read = []
+    for path in found:
+        is_possible = not own.has(path) or path.name in named_alone
+        if is_possible and theirs.reads(path):
+            read.append(path)
     files = {_file(path) for path in read}
     editable = [path for path in found if own.reads(path) and not path.is_symlink() and _file(path) not in files]
     return SettingsRead(tuple(editable[:MOST]), tuple(read[:MOST]))

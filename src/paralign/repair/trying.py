@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from paralign.repair.edited_source import Source
     from paralign.repair.proposals import Proposal
     from paralign.repair.trial_room import Room
-    from paralign.run.project import Project
+    from paralign.run.project import Project, SideSettings
 
 #: faults that are repaired one after the other, at most
 FAULTS = 8
@@ -348,11 +348,21 @@ def _keep(search: _Search, file: Text) -> None:
 
 def _sources(search: _Search, library: Library) -> tuple[list[Source], list[Source]]:
     """The Python files of the reference, and the candidate's that may be edited."""
-    project = search.project
-    files = [imported_files(side.root.resolve(), side.module) for side in (project.reference, project.candidate)]
-    theirs, own = ([source for path in each if (source := library.source(path.resolve())) is not None] for each in files)
+    theirs, own = (_imported(side, library) for side in (search.project.reference, search.project.candidate))
     shared, read = {source.path for source in theirs}, files_read(search.room.reference)
-    return theirs, [each for each in own if each.path not in shared and not read.has(each.path) and search.room.copy.holds(each.path)]
+    editable = []
+    for source in own:
+        is_own = source.path not in shared and not read.has(source.path)
+        if is_own and search.room.copy.holds(source.path):
+            editable.append(source)
+    return theirs, editable
+
+
+def _imported(side: SideSettings, library: Library) -> list[Source]:
+    """The sources that a side's module imports from its root."""
+    paths = imported_files(side.root.resolve(), side.module)
+    found = [library.source(path.resolve()) for path in paths]
+    return [source for source in found if source is not None]
 
 
 def _settings(search: _Search, stage: StageResult, library: Library) -> list[Proposal]:

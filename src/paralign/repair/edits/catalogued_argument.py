@@ -89,18 +89,26 @@ def _of_call(site: Site, call: ast.Call, their: ast.Call) -> Iterator[Proposal]:
     if known is not None:
         given = {**bind(known, their.args, their.keywords).given, **given}
     source = site.beside[0]
+    offered = signature(site.framework, last_name(call))
+    offered_names = [] if offered is None else offered.names
     for name, value in given.items():
         names = argument_names(name, site.framework)
         ours = next((k for k in call.keywords if k.arg in names), None)
         text = _text_of(site, value, source)
-        if text is None or (ours is not None and (site.text(ours.value) == text or literal(ours.value) == literal(value) != ...)):
+        if text is None or (ours is not None and _is_written_so(site, ours.value, text, value)):
             continue
-        offered = signature(site.framework, last_name(call))
-        argument = ours.arg if ours is not None else next((n for n in names if offered is not None and n in offered.names), None)
-        if argument is None or (offered is not None and argument in offered.names[: len(call.args)]):
+        argument = next((n for n in names if n in offered_names), None) if ours is None else ours.arg
+        if argument is None or argument in offered_names[: len(call.args)]:
             continue
         words = lacking(f"{name}={text}", f"{argument}={text}") if ours is None else instead(site.text(ours.value), text, name)
         yield from _set(site, call, argument, text, words, WRITTEN)
+
+
+def _is_written_so(site: Site, own: ast.expr, text: str, value: ast.expr) -> bool:
+    """Whether the candidate writes an argument as the reference does, by its text or value."""
+    if site.text(own) == text:
+        return True
+    return literal(own) is not ... and literal(own) == literal(value)
 
 
 def _text_of(site: Site, value: ast.expr, beside: Beside) -> str | None:

@@ -89,13 +89,20 @@ def _slices(site: Site) -> list[str]:
     """The reference's slices and indices that the candidate can write, with brackets."""
     own = {ast.unparse(node.slice) for node in site.nodes if isinstance(node, ast.Subscript)}
     found: dict[str, None] = {}
-    for node in (inner for beside in site.beside for inner in beside.nodes if isinstance(inner, ast.Subscript)):
-        text = ast.unparse(node.slice).removeprefix("(").removesuffix(")") if isinstance(node.slice, ast.Tuple) else ast.unparse(node.slice)
-        bounds = [each for each in ast.walk(node.slice) if isinstance(each, ast.Name | ast.Attribute | ast.Call)]
-        known = all(isinstance(each, ast.Name) and each.id in site.identifiers for each in bounds)
-        if known and text not in own and len(text) <= LONGEST:
+    theirs = [node.slice for beside in site.beside for node in beside.nodes if isinstance(node, ast.Subscript)]
+    for index in theirs:
+        text = ast.unparse(index)
+        if isinstance(index, ast.Tuple):
+            text = text.removeprefix("(").removesuffix(")")
+        if text not in own and len(text) <= LONGEST and _is_of_known_names(index, site):
             found.setdefault(f"[{text}]")
     return list(found)[:MOST]
+
+
+def _is_of_known_names(index: ast.expr, site: Site) -> bool:
+    """Whether an index has no attribute, no call, and only names that the candidate knows."""
+    bounds = [each for each in ast.walk(index) if isinstance(each, ast.Name | ast.Attribute | ast.Call)]
+    return all(isinstance(each, ast.Name) and each.id in site.identifiers for each in bounds)
 
 
 def _written(site: Site, node: ast.expr) -> str:

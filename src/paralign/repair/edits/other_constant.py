@@ -32,8 +32,10 @@ def propose(site: Site) -> Iterator[Proposal]:
     nodes = [node for node in site.nodes if literal(node) is not ... and not _is_inside(node, site)]
     yield from _all(site, nodes)
     own = {literal_key(literal(node)) for node in nodes} | _as_often(site)
-    lacked = [value for value in _values(node for each in site.beside for node in each.nodes) if literal_key(value) not in own]
-    known = [value for value in _values(node for each in site.beside for node in each.nodes) if literal_key(value) in own]
+    lacked: list[object] = []
+    known: list[object] = []
+    for value in _values(node for each in site.beside for node in each.nodes):
+        (known if literal_key(value) in own else lacked).append(value)
     nearby = _values(node for each in site.beside[:1] for node in ast.walk(each.function))[:MOST]
     for node in nodes:
         have = literal(node)
@@ -97,13 +99,18 @@ def _like(value: object) -> list[object]:
     return []
 
 
+def _numbers(nodes: Iterable[ast.AST]) -> list[object]:
+    """The numbers that some expressions write; a negative one is one number."""
+    written = [node for node in nodes if is_number(literal(node))]
+    inner = {id(each.operand) for each in written if isinstance(each, ast.UnaryOp)}
+    return [literal(node) for node in written if id(node) not in inner]
+
+
 def _all(site: Site, nodes: list[ast.AST]) -> Iterator[Proposal]:
     """All numbers of the statement as the reference's has them, in their order."""
     numbers = [node for node in nodes if is_number(literal(node))]
     for beside in site.beside:
-        theirs = [node for node in beside.nodes if is_number(literal(node))]
-        inner = {id(each.operand) for each in theirs if isinstance(each, ast.UnaryOp)}
-        values = [literal(node) for node in theirs if id(node) not in inner]
+        values = _numbers(beside.nodes)
         differ = [(node, value) for node, value in zip(numbers, values, strict=False) if literal(node) != value]
         if len(values) != len(numbers) or not 1 < len(differ) <= 4:  # noqa: PLR2004 - one is proposed by itself, more are a table
             continue

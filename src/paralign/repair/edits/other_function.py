@@ -45,16 +45,13 @@ _ALIKE: tuple[tuple[str, ...], ...] = (
 
 def propose(site: Site) -> Iterator[Proposal]:
     """Each function of the statement as another."""
-    nodes = [node for each in site.beside for node in each.nodes]
-    own = {word(last_name(node)) for node in site.nodes if isinstance(node, ast.Call)}
     called = {id(node.func) for node in site.nodes if isinstance(node, ast.Call)}
-    names = dict.fromkeys(ported(last_name(node), site.framework) for node in nodes if isinstance(node, ast.Call))
-    lacked = [name for name in names if name and word(name) not in own]
+    lacked = _lacked(site)
     for node in site.nodes:
         name = last_name(node)
         if not isinstance(node, ast.Attribute | ast.Name) or not name:
             continue
-        alike = [other for group in _ALIKE if name in group for other in group if other != name]
+        alike = _alike(name)
         if id(node) in called:
             for other in lacked:
                 if other[:1].isupper() == name[:1].isupper() and _is_there(site, other):
@@ -64,6 +61,19 @@ def propose(site: Site) -> Iterator[Proposal]:
             continue
         for other in alike:
             yield _renamed(site, node, name, other, LIKE)
+
+
+def _lacked(site: Site) -> list[str]:
+    """What the reference's statement calls and the candidate's does not, in the port's names."""
+    own = {word(last_name(node)) for node in site.nodes if isinstance(node, ast.Call)}
+    called = [node for each in site.beside for node in each.nodes if isinstance(node, ast.Call)]
+    names = dict.fromkeys(ported(last_name(node), site.framework) for node in called)
+    return [name for name in names if name and word(name) not in own]
+
+
+def _alike(name: str) -> list[str]:
+    """Functions that are easily taken for one of a name."""
+    return [other for group in _ALIKE if name in group for other in group if other != name]
 
 
 def _is_there(site: Site, name: str) -> bool:
