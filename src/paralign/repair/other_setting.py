@@ -312,7 +312,7 @@ def _odd(entry: Entry, lacking: Counter[float], surplus: Counter[float]) -> list
 
 
 def _may_stand_for(have: Any, number: float) -> bool:
-    """Whether a number may stand in place of one: of a whole one a whole one, not much greater."""
+    """Whether a number may stand in place of another: for a whole one, one of its size."""
     if isinstance(have, float):
         return True
     return number == int(number) and abs(number) <= GROWN * abs(have)

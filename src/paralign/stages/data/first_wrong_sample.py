@@ -466,7 +466,7 @@ def _batches(reference: Capture, candidate: Capture) -> list[Finding]:
 
 
 def _first_size(capture: Capture) -> int | None:
-    """How many samples the first part of a loader's first batch has; None where it is not kept."""
+    """How many samples a loader's first batch has; None where it is not kept."""
     record = next(iter(capture.select(name="dataloader_0")), None)
     if record is None or record.location is None or not record.shape:
         return None
