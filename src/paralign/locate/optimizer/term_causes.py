@@ -342,5 +342,5 @@ def _special_decay(difference: Difference, terms: Terms) -> str:
     wanted, given = difference.reference, difference.candidate
     if not wanted[0] or not given[0] or wanted[-1] == given[-1]:
         return ""
-    kind = " (AdamW)" if wanted[-1] == "decoupled" else ""
-    return f"weight decay as in the reference: {told('decay', wanted, terms)}{kind}"
+    due = f"weight decay as in the reference: {told('decay', wanted, terms)}"
+    return f"{due} (AdamW)" if wanted[-1] == "decoupled" else due

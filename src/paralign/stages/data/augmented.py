@@ -229,19 +229,17 @@ class _Replay:
         told = f"{why}; up to {TIMES} draws of each of {len(order.indices)} samples were compared by their distributions"
         worst = min(chances, key=lambda key: chances[key], default=None)
         result = self.result
-        if worst is None:
-            result.notes.append(told)
-            if not result.wrong:
-                result.pairs.append(_pair("samples drawn many times", DIVERGED, told))
-            return
-        least = CHANCE / len(chances)
-        if chances[worst] < least:
-            told += f": the {worst[1]} of {worst[0] or 'the sample'} has one law with a probability of {chances[worst]:.1e}"
-            result.notes.append(told)
+        least = CHANCE / max(1, len(chances))
+        if worst is None or chances[worst] < least:
+            more = ""
+            if worst is not None:
+                more = f": the {worst[1]} of {worst[0] or 'the sample'} has one law with a probability of {chances[worst]:.1e}"
+            result.notes.append(told + more)
             wrong = {leaf for (leaf, _), chance in chances.items() if chance < least}
-            _release("random, drawn otherwise on each side", [p for p in result.pairs if _leaf(p) not in wrong])
+            if worst is not None:
+                _release("random, drawn otherwise on each side", [p for p in result.pairs if _leaf(p) not in wrong])
             if not result.wrong:
-                result.pairs.append(_pair("samples drawn many times", DIVERGED, told))
+                result.pairs.append(_pair("samples drawn many times", DIVERGED, told + more))
             return
         _release("random, drawn otherwise on each side", result.pairs)
         result.notes = [note for note in result.notes if " differ: " not in note]
