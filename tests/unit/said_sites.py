@@ -287,6 +287,10 @@ def error_sites() -> list[Site]:
 
 #: attributes that hold what is said of a stage
 NOTED = ("notes", "warnings")
+#: what is said above the table, and the classes whose first argument, and the attribute, that name how a stage was judged
+ABOVE = ("preflight",)
+METHODS = ("Method",)
+METHOD = "method"
 #: classes that hold a cause and its fix after their rule
 FINDINGS = ("Finding",)
 
@@ -301,6 +305,25 @@ def note_sites() -> list[Site]:
                 found += _noted(module, node, _holder(node.target), node.value)
             elif isinstance(node, ast.Call):
                 found += _in_call(module, node)
+    return [site for site in found if site.what]
+
+
+@cache
+def head_sites() -> list[Site]:
+    """Every line that is said above the table, and every name of a method in it."""
+    found = []
+    for module in modules().values():
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.AugAssign):
+                found += _noted(module, node, _holder(node.target), node.value, ABOVE)
+            elif isinstance(node, ast.Assign) and METHOD in {getattr(target, "attr", None) for target in node.targets}:
+                found.append(_site(module, node, METHOD, node.value))
+            elif isinstance(node, ast.Call) and _called(node) in METHODS and module.path.startswith("stages/"):
+                found.append(_site(module, node, METHOD, node.args[0]))
+            elif isinstance(node, ast.Call) and _called(node) == "StageResult":
+                found += [_site(module, node, METHOD, word.value) for word in node.keywords if word.arg == METHOD]
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "append" and node.args:
+                found += _noted(module, node, _holder(node.func.value), node.args[-1], ABOVE)
     return [site for site in found if site.what]
 
 
@@ -323,15 +346,15 @@ def _in_call(module: Module, node: ast.Call) -> list[Site]:
     return found
 
 
-def _noted(module: Module, node: ast.AST, holder: str, value: ast.expr) -> list[Site]:
-    if holder not in NOTED:
+def _noted(module: Module, node: ast.AST, holder: str, value: ast.expr, holders: tuple[str, ...] = NOTED) -> list[Site]:
+    if holder not in holders:
         return []
     if isinstance(value, ast.List):
         return [_site(module, node, holder, each) for each in value.elts]
     if isinstance(value, (ast.ListComp, ast.GeneratorExp)):
         return [_site(module, node, holder, value.elt)]
     if isinstance(value, ast.IfExp):
-        return [*_noted(module, node, holder, value.body), *_noted(module, node, holder, value.orelse)]
+        return [each for end in (value.body, value.orelse) for each in _noted(module, node, holder, end, holders)]
     return [_site(module, node, holder, value)]
 
 
@@ -351,6 +374,8 @@ SAME = frozenset(
         # what a side failed with: a class, or one of the protocol's words, as report.json has them
         *("exited", "timeout", "forked", "crashed", "killed", "left", "stopped", "launcher", "foreign answer"),
         *("UsageError", "TooLarge", "CaptureFormatError", "MalformedMessage"),
+        # methods by the names that docs/verdicts.zh.md explains them under
+        *("float64", "native", "perturbation", "rounding", "exact"),
     }
 )
 PASSED_ON = "hands on the text of another error of the package, which is translated as a whole"
@@ -401,7 +426,11 @@ def main() -> None:
     from paralign.report.translating import sentences
 
     known, lines = sentences(), []
-    for title, sites in (("errors", error_sites()), ("notes, causes and remedies", note_sites())):
+    for title, sites in (
+        ("errors", error_sites()),
+        ("notes, causes and remedies", note_sites()),
+        ("above the table, methods", head_sites()),
+    ):
         lines.append(f"{title}: {figures(sites, known)}")
         by_folder: dict[str, list[Site]] = {}
         for site in sites:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from paralign.api import project_check
-from paralign.model import ALIGNED, DIVERGED, StageResult
+from paralign.model import ALIGNED, DIVERGED, Finding, StageResult
+from paralign.repair.trying import Repaired
 
 
 @pytest.mark.parametrize(
@@ -35,3 +36,14 @@ def test_a_search_that_fails_changes_nothing_unless_it_was_asked_for(monkeypatch
     assert result.preflight == ["edits could not be tried: no space left"]
     with pytest.raises(OSError, match="no space"):
         project_check._repaired(None, result, tmp_path, 20.0, print, asked=True)
+
+
+@pytest.mark.parametrize(
+    ("ended", "proven", "asked", "said"), [(True, 0, False, 1), (False, 0, False, 0), (True, 1, False, 0), (True, 0, True, 0)]
+)
+def test_a_search_that_did_not_end_in_time_is_told_unless_it_was_asked_for(monkeypatch, tmp_path, ended, proven, asked, said):
+    findings = [("loss", Finding("repair/constant", "a", "b", True))] * proven
+    monkeypatch.setattr(project_check.trying, "repair", lambda *_: Repaired(out_of_time=ended, findings=findings))
+    result = type("Result", (), {"verdict": DIVERGED, "preflight": []})()
+    project_check._repaired(None, result, tmp_path, 20.0, print, asked=asked)
+    assert result.preflight == ["no edit was proven in 20 s, and not all were tried: `paralign repair` takes its time"] * said

@@ -46,7 +46,11 @@ def written():
                 found.add(re.sub(r"%(\(\w+\))?[sr]", PART, node.value))
             elif isinstance(node, ast.JoinedStr):
                 found.add("".join(part.value if isinstance(part, ast.Constant) else PART for part in node.values))
-    return found | {text for site in (*said_sites.error_sites(), *said_sites.note_sites()) for text in (*site.what, *site.fragments)}
+    return found | {
+        text
+        for site in (*said_sites.error_sites(), *said_sites.note_sites(), *said_sites.head_sites())
+        for text in (*site.what, *site.fragments)
+    }
 
 
 def test_the_source_is_read():
@@ -65,9 +69,16 @@ def test_every_error_has_a_chinese_form_or_a_reason():
     assert sorted(unread - set(said_sites.EXPLAINED)) == []
 
 
+def test_what_stands_above_the_table_and_every_method_has_a_chinese_form():
+    known, sites = sentences(), said_sites.head_sites()
+    assert [(site.path, site.line, text) for site in sites for text in said_sites.lacking(site, known)] == []
+    texts = {text for site in sites for text in site.what}
+    assert {"float64", "laws of drawn values", "edits could not be tried: {}", "{}: {} {} on {}, Python {}"} <= texts
+
+
 def test_what_stands_in_the_lists_of_exceptions_is_there():
     sites = said_sites.error_sites()
-    texts = {text for site in (*sites, *said_sites.note_sites()) for text in (*site.what, *site.fragments)}
+    texts = {text for site in (*sites, *said_sites.note_sites(), *said_sites.head_sites()) for text in (*site.what, *site.fragments)}
     assert sorted(said_sites.SAME - texts) == []
     assert sorted(set(said_sites.EXPLAINED) - {site.source for site in sites if site.unknown}) == []
     assert sorted(said_sites.SAME & set(sentences())) == []
@@ -115,6 +126,7 @@ def test_no_table_is_long_and_none_says_a_sentence_twice():
         ("", ""),
         # a name that holds words of the sentence does not move its parts
         ("'a of shape b' is said to be int8, its storage is int16", "'a of shape b' 声明为 int8，其存储为 int16"),
+        ("reference: torch 2.13.0+cpu on cpu, Python 3.11.7", "参考：torch 2.13.0+cpu，设备 cpu，Python 3.11.7"),
         # a part that is a sentence, a side, and a list of clauses
         ("the pickle inside is truncated or damaged: bytes follow its end", "其中的 pickle 被截断或已损坏：结尾之后还有字节"),
         ("the reference failed: ValueError: x: y", "参考运行失败：ValueError：x: y"),

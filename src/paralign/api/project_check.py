@@ -171,14 +171,20 @@ def _slowness(result: CheckResult) -> float:
 
 
 def _repaired(project: Project, result: CheckResult, folder: Path, seconds: float, told: Callable[[str], None], *, asked: bool) -> Repaired:
-    """Try edits; where nobody asked for them, a search that fails is only told."""
+    """Try edits.
+
+    Where nobody asked for them, a search that fails or does not end in time is only told.
+    """
     try:
-        return trying.repair(project, result, folder, seconds, told)
+        repaired = trying.repair(project, result, folder, seconds, told)
     except Exception as error:  # whatever goes wrong in it, the check is concluded
         if asked:
             raise
         result.preflight.append(f"edits could not be tried: {one_line(message_of(error))}")
         return Repaired(verdict=result.verdict)
+    if repaired.out_of_time and not repaired.findings and not asked:
+        result.preflight.append(f"no edit was proven in {seconds:.0f} s, and not all were tried: `paralign repair` takes its time")
+    return repaired
 
 
 def durations(directory: str | Path, stages: list[str] | None = None, out: str | Path | None = None) -> dict[str, float | None]:
