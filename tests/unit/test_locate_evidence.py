@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from paralign.locate.suspects import evidence
+from paralign.locate.suspects import patch_evidence
 
 
 def judged(*errors):
@@ -28,4 +28,4 @@ def judged(*errors):
     ],
 )
 def test_outputs_that_are_much_worse_speak_against_a_trial(before, after, spoilt):
-    assert evidence._spoils_outputs(judged(*before), judged(*after)) is spoilt
+    assert patch_evidence._spoils_outputs(judged(*before), judged(*after)) is spoilt

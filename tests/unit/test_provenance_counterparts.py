@@ -8,7 +8,7 @@ import pytest
 from tests.unit.test_provenance import line_of, record
 
 from paralign.locate.lines import number_lines
-from paralign.locate.provenance import samples, tracing_back
+from paralign.locate.provenance import traced_samples, tracing_back
 from paralign.locate.provenance.blame import Search
 from paralign.locate.provenance.seen_values import Seen
 
@@ -29,7 +29,7 @@ def of_sample(record, reference, candidate, root):
     both = sides(record, reference, candidate)
     for graph in (both.reference, both.candidate):
         graph._roots[f"sample:{root}"] = graph._roots[root]
-    return samples.first_wrong(both, [root]).expression.line
+    return traced_samples.first_wrong(both, [root]).expression.line
 
 
 OVERLAP = """
@@ -231,10 +231,10 @@ def test_a_generator_with_a_right_seed_is_known_and_what_holds_an_array_is_not(r
     graph, other = record(DRAWN, lambda *_: ()), record(DRAWN.replace("[3, 8]", "[3, 9]"), lambda *_: ())
     known = Seen(graph.expressions)
     made = {word: next(e for e in graph.expressions if e.label.endswith(word) and e.mark[0] == "k") for word in ("default_rng", "Picture")}
-    assert not samples._is_unseen(made["default_rng"], known)
-    assert samples._is_unseen(made["Picture"], known)
+    assert not traced_samples._is_unseen(made["default_rng"], known)
+    assert traced_samples._is_unseen(made["Picture"], known)
     reseeded = next(e for e in other.expressions if e.label.endswith("default_rng"))
-    assert samples._is_unseen(reseeded, known)
+    assert traced_samples._is_unseen(reseeded, known)
 
 
 SCALED = """

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.test_provenance import line_of, record
 
 from paralign.comparison.laws import Family, Law
-from paralign.locate.provenance import initial_values, samples, schedule_times, tracing_back
+from paralign.locate.provenance import initial_values, schedule_times, traced_samples, tracing_back
 from paralign.locate.provenance.blame import Search
 from paralign.locate.provenance.seen_values import Seen, SeenApart
 
@@ -64,7 +64,7 @@ def test_an_axis_counted_from_the_other_end_does_not_hide_a_wrong_array(record):
     found = sides(record, STACKED, wrong)
     reference, candidate = found.reference.root(""), found.candidate.root("")
     found.reference._roots["sample:"], found.candidate._roots["sample:"] = reference.number, candidate.number
-    assert samples.first_wrong(found, [""]).expression.line == line_of(wrong)
+    assert traced_samples.first_wrong(found, [""]).expression.line == line_of(wrong)
 
 
 DEEP = """
@@ -178,4 +178,4 @@ def test_a_path_is_no_object_of_unknown_contents(record):
         """
     graph = record(program)
     made = [next(e for e in graph.expressions if e.label.endswith(label) and e.mark[0] == "k") for label in ("resolve", "Image")]
-    assert [samples._is_unseen(each, Seen(graph.expressions)) for each in made] == [False, True]
+    assert [traced_samples._is_unseen(each, Seen(graph.expressions)) for each in made] == [False, True]

@@ -15,7 +15,7 @@ from paralign.api.output_folder import make_folders
 from paralign.checking import given_tensors, sides
 from paralign.errors import UsageError, WorkerFailed
 from paralign.port import proving_code
-from paralign.port.entries import package_name, recorded_definitions, root_of
+from paralign.port.proof_entries import package_name, recorded_definitions, root_of
 from paralign.port.proving import dotted
 from paralign.port.texts import read
 from paralign.run.project import Project, SideSettings
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from paralign.capture import Capture
     from paralign.context import Context
-    from paralign.port.entries import EntryPoint
     from paralign.port.ledger import Ledger
+    from paralign.port.proof_entries import EntryPoint
     from paralign.port.proving import Proven
     from paralign.port.proving_code import Evidence
     from paralign.worker.protocol import Definition, MadeObject

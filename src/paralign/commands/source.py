@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
-    from paralign.port.entries import EntryPoint
     from paralign.port.ledger import Ledger
+    from paralign.port.proof_entries import EntryPoint
 
 EPILOG = (
     "exit codes: 0 everything converted, and with --prove proven · 1 written, but places are left by hand, files refused, or something is "
@@ -63,7 +63,7 @@ def add(what: Any) -> None:
 def _run(options: argparse.Namespace) -> int:
     from paralign.errors import UsageError, one_line
     from paralign.port.converted import check_free, convert_code
-    from paralign.port.entries import HINT, entry_of
+    from paralign.port.proof_entries import HINT, entry_of
     from paralign.port.proving import forget_proof
 
     if bool(options.prove) != bool(options.entry):

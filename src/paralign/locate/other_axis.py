@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from paralign.locate.optimizer.setting_lines import code_at
-from paralign.locate.provenance.counterparts import is_equal
+from paralign.locate.provenance.expression_counterparts import is_equal
 from paralign.locate.provenance.value_graph import behind
 from paralign.locate.runs.traverse import users_of
 from paralign.locate.source.argument_names import named

@@ -13,7 +13,7 @@ from paralign.locate.gradients.gradient_patching import proven
 from paralign.locate.laboratory.few_samples import few_samples
 from paralign.locate.laboratory.watched import Recorded, Watched
 from paralign.locate.shared_lines import divergences as divergences_of
-from paralign.locate.suspects import constants, element_types, one_sided, other_ways, random_operations, unreached
+from paralign.locate.suspects import differing_constants, element_types, one_sided, other_ways, random_operations, unreached
 from paralign.locate.suspects.patching import guilty, suspected
 from paralign.locate.suspects.propose import rank, suspects
 from paralign.model import ALIGNED, DIVERGED, CheckResult, Divergence, Finding, Pass, StageResult
@@ -120,7 +120,7 @@ def _searched(watched: Watched, *, diverged: bool, whole: bool = True) -> Search
     notes += [*watched.remarks(), *raised]
     untested: list[str] = []
     if whole:
-        clamped, hidden = unreached.unreached(judgement), constants.unshown(judgement, natives)
+        clamped, hidden = unreached.unreached(judgement), differing_constants.unshown(judgement, natives)
         alone = one_sided.one_sided(judgement)
         notes += [*clamped.notes, *filter(None, [hidden.note, alone.differ]), *alone.notes]
         untested = list(filter(None, (clamped.warning, hidden.warning)))
@@ -340,7 +340,7 @@ def _asked(context: Context, inputs: Capture, mode: str, attempt: str, *, backwa
 
 def _keep_untested(context: Context, judgement: Judgement) -> None:
     """Keep what differs in the loss without effect on any value: bounds, constants."""
-    bounds, hidden = unreached.unreached(judgement, loss=True), constants.unshown(judgement, (None, None), loss=True)
+    bounds, hidden = unreached.unreached(judgement, loss=True), differing_constants.unshown(judgement, (None, None), loss=True)
     context.untested = list(filter(None, (bounds.warning, hidden.warning, hidden.note)))  # a count is too plain to find its clamp
 
 

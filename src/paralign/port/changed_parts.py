@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from paralign.port.bindings import bindings, counters, innermost
 from paralign.port.expression_forms import is_dotted
 from paralign.port.ledger import Fate
+from paralign.port.name_bindings import bindings, counters, innermost
 from paralign.port.observing import place
 from paralign.port.placing import Placer
 from paralign.port.tensor_results import FRESH, OF_FORM, OF_NO_ELEMENT, ONE, SAME_OR_NEW, VIEWS, gives_several, is_among, is_new

@@ -13,9 +13,9 @@ from paralign.port.call_edits import ROOTS
 from paralign.port.conversions import conversions
 from paralign.port.imports import alike, from_rewritten, import_rewritten
 from paralign.port.layer_attributes import OWN_START
-from paralign.port.layouts import layout_notes
 from paralign.port.ledger import Fate
 from paralign.port.observing import place
+from paralign.port.weight_elements import layout_notes
 
 
 class Converter(CallConverter):

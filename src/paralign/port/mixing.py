@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from paralign.port.conversions import conversions
 from paralign.port.deriving import Deriver
-from paralign.port.kinds import DISCRETE, Kind, Kinds
 from paralign.port.ledger import Fate
+from paralign.port.operand_types import DISCRETE, Kind, Kinds
 from paralign.port.operators import OF_BITS, OF_ONE_TYPE, SIGNS, as_calls, is_operator, parsed
 
 if TYPE_CHECKING:

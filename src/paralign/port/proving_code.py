@@ -10,9 +10,9 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from paralign.port.entries import package_name
 from paralign.port.ledger import Fate
 from paralign.port.line_facts import Fact, LineFact, Ran, line_facts
+from paralign.port.proof_entries import package_name
 from paralign.port.proving import (
     TOLERANCE,
     Proven,
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from paralign.capture import Capture
-    from paralign.port.entries import EntryPoint
     from paralign.port.ledger import Ledger
     from paralign.port.line_facts import LineFact, Proof
+    from paralign.port.proof_entries import EntryPoint
     from paralign.worker.protocol import AgainCall, Definition, EntryCall, EntryTold, MadeObject
 
 #: said of a call that cannot be made as the entry made it

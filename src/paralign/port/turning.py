@@ -8,10 +8,10 @@ from __future__ import annotations
 import ast
 from functools import cached_property
 
-from paralign.port.bindings import bindings, innermost
 from paralign.port.expression_forms import is_dotted, is_setting, is_told_twice
 from paralign.port.layer_attributes import READ, LayerReader
 from paralign.port.ledger import Fate
+from paralign.port.name_bindings import bindings, innermost
 from paralign.port.observing import place
 from paralign.port.values import Instance
 

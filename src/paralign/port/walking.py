@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from paralign.catalogue.naming import canonical
 from paralign.catalogue.parameters import stored
-from paralign.port.calling import Calls
+from paralign.port.callables_used import Calls
 from paralign.port.ownership import FRAMEWORKS, LIBRARIES
 from paralign.port.values import GUESSED_TENSOR, TENSOR, Choice, Class, Instance, Named, Object, Registry, Space, Value, joined
 

@@ -16,7 +16,7 @@ from paralign.adapters._values import converted
 from paralign.dtypes import Typed, widen
 from paralign.errors import UnsupportedTensor
 from paralign.worker.arranged import arranged
-from paralign.worker.draws import MASK, UNIFORM, bare, drawn, replayed, turned
+from paralign.worker.drawn_values import MASK, UNIFORM, bare, drawn, replayed, turned
 from paralign.worker.protocol import RandomOperation
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from paralign.adapters.base import Operation
     from paralign.capture import Capture, CaptureWriter
-    from paralign.worker.draws import Draw
+    from paralign.worker.drawn_values import Draw
     from paralign.worker.protocol import Redraw
 
 #: dropouts that draw a mask and apply it; after the name of a draw, the name of the values that it falls on

@@ -21,8 +21,8 @@ from paralign.locate.provenance.casts import (
     number_before_cast,
 )
 from paralign.locate.provenance.chosen_places import Places
-from paralign.locate.provenance.counterparts import TELLING, Counterparts, doing, is_drawn, is_equal, origin
 from paralign.locate.provenance.counts import Counts, is_count
+from paralign.locate.provenance.expression_counterparts import TELLING, Counterparts, doing, is_drawn, is_equal, origin
 from paralign.locate.provenance.expression_traits import (
     are_whole_numbers,
     deciding,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paralign.locate.optimizer.setting_lines import code_at
-from paralign.locate.provenance.conditions import WholeCondition
+from paralign.locate.provenance.deciding_conditions import WholeCondition
 from paralign.model import TracedValue
 
 if TYPE_CHECKING:

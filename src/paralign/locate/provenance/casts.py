@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from paralign.locate.provenance.counterparts import has_elements_of, is_drawn, is_equal, origin
+from paralign.locate.provenance.expression_counterparts import has_elements_of, is_drawn, is_equal, origin
 from paralign.locate.provenance.expression_traits import has_telling_order, is_common_number, numbered_roles
 from paralign.locate.provenance.readings import taken_as
 

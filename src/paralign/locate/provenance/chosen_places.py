@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from paralign.locate.provenance.counterparts import TELLING, doing, is_equal, origin
+from paralign.locate.provenance.expression_counterparts import TELLING, doing, is_equal, origin
 from paralign.locate.provenance.selections import are_in, arrays_of
 from paralign.locate.reaching import reached
 

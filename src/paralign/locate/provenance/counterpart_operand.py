@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from paralign.locate.provenance.counterparts import SAME_RMS, doing, is_equal, operands, origin, paired
+from paralign.locate.provenance.expression_counterparts import SAME_RMS, doing, is_equal, operands, origin, paired
 from paralign.locate.provenance.seen_values import Seen
 from paralign.locate.reaching import reached
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from paralign.locate.provenance.counterparts import Counterparts
+    from paralign.locate.provenance.expression_counterparts import Counterparts
     from paralign.locate.provenance.value_graph import Expression
 
 #: elements from which on the order of an array can tell it from another one

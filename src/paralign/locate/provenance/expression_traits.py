@@ -6,8 +6,8 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from paralign.locate.provenance.counterparts import SAME_RMS, TELLING
 from paralign.locate.provenance.counts import COMPARISONS, is_count
+from paralign.locate.provenance.expression_counterparts import SAME_RMS, TELLING
 from paralign.locate.provenance.value_graph import COMMON, SHORT, behind
 from paralign.locate.reaching import reached
 

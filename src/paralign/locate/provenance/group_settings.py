@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paralign.locate.provenance.blame import Blamed, Search
-from paralign.locate.provenance.counterparts import is_equal, origin
+from paralign.locate.provenance.expression_counterparts import is_equal, origin
 from paralign.locate.provenance.readings import taken_as
 from paralign.locate.provenance.seen_values import Seen
 from paralign.locate.provenance.tracing_back import STEPS, name, recorded, wrong_itself

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from paralign.locate.provenance.counterparts import TELLING, origin
+from paralign.locate.provenance.expression_counterparts import TELLING, origin
 from paralign.locate.provenance.seen_values import SAME
 from paralign.worker.provenance.value_marks import order_of
 

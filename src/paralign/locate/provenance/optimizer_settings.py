@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from paralign.locate.provenance.blame import Blamed, Search
-from paralign.locate.provenance.counterparts import doing, is_equal, origin, paired
+from paralign.locate.provenance.expression_counterparts import doing, is_equal, origin, paired
 from paralign.locate.provenance.ruling_schedule import of_name, of_number, of_ruling
 from paralign.locate.provenance.schedule_times import of_counting, of_times
 from paralign.locate.provenance.seen_values import Seen, SeenApart

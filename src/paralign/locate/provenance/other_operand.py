@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paralign.locate.provenance.counterparts import Counterparts, doing, is_equal, is_many, operands, origin, paired, way_back
+from paralign.locate.provenance.expression_counterparts import Counterparts, doing, is_equal, is_many, operands, origin, paired, way_back
 from paralign.locate.reaching import reached
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paralign.locate.provenance.counterparts import TELLING, operands
+from paralign.locate.provenance.expression_counterparts import TELLING, operands
 from paralign.locate.provenance.selections import arrays_of, within
 from paralign.locate.provenance.value_graph import behind
 from paralign.locate.reaching import reached
@@ -16,7 +16,7 @@ from paralign.locate.reaching import reached
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from paralign.locate.provenance.counterparts import Counterparts
+    from paralign.locate.provenance.expression_counterparts import Counterparts
     from paralign.locate.provenance.value_graph import Expression
 
 #: kinds of events with which a call ends

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paralign.locate.provenance.blame import Blamed, Search
-from paralign.locate.provenance.counterparts import is_equal, origin
+from paralign.locate.provenance.expression_counterparts import is_equal, origin
 from paralign.locate.provenance.seen_values import SeenApart
 from paralign.locate.provenance.tracing_back import name, recorded, set_reference
 from paralign.locate.provenance.value_graph import COMMON

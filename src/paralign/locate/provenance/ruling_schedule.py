@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paralign.locate.provenance.blame import Blamed
-from paralign.locate.provenance.counterparts import origin
+from paralign.locate.provenance.expression_counterparts import origin
 from paralign.locate.provenance.tracing_back import is_close
 from paralign.locate.provenance.value_graph import COMMON, READINGS, keys_of
 from paralign.locate.source.call_arguments import is_number

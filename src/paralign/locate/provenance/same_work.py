@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paralign.locate.provenance.counterparts import doing, operands, paired
+from paralign.locate.provenance.expression_counterparts import doing, operands, paired
 from paralign.locate.provenance.value_graph import READINGS
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from paralign.locate.provenance.counterparts import SAME_RMS, order_sums
+from paralign.locate.provenance.expression_counterparts import SAME_RMS, order_sums
 from paralign.locate.provenance.readings import taken_as
 from paralign.locate.provenance.seen_values import SAME
 from paralign.locate.reaching import reached

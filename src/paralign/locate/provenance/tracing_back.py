@@ -13,8 +13,8 @@ from paralign.locate.lines.rule import ablated
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.provenance.blame import Blamed, Search
 from paralign.locate.provenance.blame_in_words import said, value_of
-from paralign.locate.provenance.conditions import Conditions
-from paralign.locate.provenance.counterparts import TELLING, Counterparts
+from paralign.locate.provenance.deciding_conditions import Conditions
+from paralign.locate.provenance.expression_counterparts import TELLING, Counterparts
 from paralign.locate.provenance.seen_masks import SeenMasks
 from paralign.locate.provenance.seen_values import Seen, SeenApart
 from paralign.locate.provenance.value_graph import COMMON, READINGS, SETTING, ValueGraph, behind, of_numbers_alone

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from paralign.locate.provenance import optimizer_settings, own_steps, tracing_back
 from paralign.locate.provenance.blame import Blamed
-from paralign.locate.provenance.counterparts import is_equal
+from paralign.locate.provenance.expression_counterparts import is_equal
 from paralign.locate.provenance.seen_values import Seen, SeenApart
 from paralign.locate.source.call_arguments import is_number
 

@@ -18,8 +18,8 @@ from paralign.locate.runs.construction import line_or_name
 from paralign.locate.runs.counterparts import is_telling
 from paralign.locate.runs.traverse import makers, users_of
 from paralign.locate.source.call_arguments import is_number
-from paralign.locate.suspects import constants
-from paralign.locate.suspects.constants import listed
+from paralign.locate.suspects import differing_constants
+from paralign.locate.suspects.differing_constants import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -197,9 +197,9 @@ def _small(operation: Operation) -> _Small | None:
     size = _size(operation)
     if size is None:
         return None
-    told = constants.of_operation(operation)
+    told = differing_constants.of_operation(operation)
     if operation.kind in ("add", "subtract"):
-        name, number, limit = f"{operation.kind} by", told.get(constants.OPERAND), size * _SMALL
+        name, number, limit = f"{operation.kind} by", told.get(differing_constants.OPERAND), size * _SMALL
     else:
         name, number, limit = "epsilon", told.get("epsilon"), size * size * _SMALL_WITHIN
     if number is None or not _is_small(number, limit):
@@ -302,14 +302,14 @@ def _within(
 
 def _numbers(operation: Operation) -> list[float]:
     """All numbers that an operation computes with, defaults and operands among them."""
-    told = [float(n) for n in constants.of_operation(operation).values() if is_number(n)]
+    told = [float(n) for n in differing_constants.of_operation(operation).values() if is_number(n)]
     held = [digests.numbers(str(v.digest))[1] for v in operation.inputs if v.is_constant]
     return [*operation.numbers, *told, *held]
 
 
 def _is_same(one: float, other: float) -> bool:
     """Whether two numbers are equal, or limits of element types."""
-    if constants.is_limit(one) and constants.is_limit(other):  # each follows the precision of its run
+    if differing_constants.is_limit(one) and differing_constants.is_limit(other):  # each follows the precision of its run
         return True
     return math.isclose(abs(one), abs(other), rel_tol=_SAME)
 

@@ -21,7 +21,7 @@ from paralign.locate.runs.slices import Slices
 from paralign.locate.runs.traverse import CONTEXT, made_by, makers, taken_by, way_to
 from paralign.locate.source.call_arguments import differing
 from paralign.locate.suspects import fused_operations, repeats
-from paralign.locate.suspects.evidence import FOLLOWED, followed, improved, places, repaired
+from paralign.locate.suspects.patch_evidence import FOLLOWED, followed, improved, places, repaired
 from paralign.locate.suspects.propose import Reason, Trial, differs_slightly, fits, region, suspects, trials
 from paralign.locate.suspects.repeats import Shown
 from paralign.locate.types import Guilt

@@ -14,7 +14,7 @@ from paralign.locate.reaching import reached
 from paralign.locate.runs.construction import own_line
 from paralign.locate.runs.dataflow import Value
 from paralign.locate.runs.traverse import makers
-from paralign.locate.suspects.evidence import improved
+from paralign.locate.suspects.patch_evidence import improved
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

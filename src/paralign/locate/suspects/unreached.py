@@ -12,7 +12,7 @@ from paralign.locate.reaching import reached
 from paralign.locate.runs.construction import line_or_name
 from paralign.locate.runs.traverse import makers, taken_by, users_of
 from paralign.locate.source.call_arguments import is_number
-from paralign.locate.suspects.constants import listed, of_loss, written_numbers
+from paralign.locate.suspects.differing_constants import listed, of_loss, written_numbers
 
 if TYPE_CHECKING:
     from paralign.locate.runs.dataflow import Graph, Operation

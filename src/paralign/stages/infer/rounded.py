@@ -12,7 +12,7 @@ from paralign.errors import WorkerFailed
 from paralign.locate.data.distances import apart
 from paralign.model import Noise, Pair
 from paralign.stages.common.judging import Method, settle
-from paralign.stages.infer.moved_weights import moved
+from paralign.stages.infer.rounded_weights import moved
 from paralign.worker.protocol import Infer
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.context import Context
     from paralign.model import Record, StageResult
-    from paralign.stages.infer.moved_weights import Moved
+    from paralign.stages.infer.rounded_weights import Moved
 
 #: relative L2 distance of two predictions in float64 up to which they agree: rounding of float64, enlarged as much as that of float32
 AGREE = 1e-9

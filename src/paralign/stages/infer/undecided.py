@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from paralign.model import ALIGNED, Pair
-from paralign.stages.infer.moved_weights import moved
+from paralign.stages.infer.rounded_weights import moved
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.context import Context
     from paralign.model import StageResult
-    from paralign.stages.infer.moved_weights import Moved
+    from paralign.stages.infer.rounded_weights import Moved
 
 #: the share of a prediction's elements up to which rounding may decide
 SHARE = 0.02

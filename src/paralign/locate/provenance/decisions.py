@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from paralign.locate.provenance.counterparts import SAME_RMS, doing
 from paralign.locate.provenance.counts import COMPARISONS
+from paralign.locate.provenance.expression_counterparts import SAME_RMS, doing
 from paralign.locate.provenance.selections import are_in, within
 from paralign.locate.provenance.value_graph import GREATEST
 

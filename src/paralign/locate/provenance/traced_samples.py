@@ -8,7 +8,7 @@ import numpy as np
 
 from paralign.locate.provenance import text_orders
 from paralign.locate.provenance.blame import Search
-from paralign.locate.provenance.counterparts import TELLING
+from paralign.locate.provenance.expression_counterparts import TELLING
 from paralign.locate.provenance.own_steps import is_sound
 from paralign.locate.provenance.seen_values import Seen, SeenApart
 from paralign.locate.provenance.tracing_back import name, recorded

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from paralign.locate.provenance.blame import Blamed, Search
-from paralign.locate.provenance.counterparts import TELLING, doing, is_equal, origin
+from paralign.locate.provenance.decisions import Column, Masks, Turns, are_mostly_in, asks_alike, compared, masks_of, turns_of
+from paralign.locate.provenance.expression_counterparts import TELLING, doing, is_equal, origin
 from paralign.locate.provenance.seen_values import Seen
 from paralign.locate.provenance.selections import MANY, are_in, within
-from paralign.locate.provenance.turns import Column, Masks, Turns, are_mostly_in, asks_alike, compared, masks_of, turns_of
 from paralign.locate.provenance.value_graph import SETTING, Expression, Left
 from paralign.locate.reaching import reached
 
