@@ -874,3 +874,64 @@ def test_other_numbers_of_generators_that_a_model_keeps_are_told(seed, size):
     assert any("make other steps in the candidate" in warning for warning in alone.warnings), alone.warnings
     assert not any("began anew in every run" in note for note in alone.notes), alone.notes
     assert compared(seed, size, steps=(plain, ported)).verdict == DIVERGED
+
+
+def attentive(framework, nn, parameter, pooled):
+    """Pooling by attention whose score has a bias: what a softmax takes no notice of has a gradient of rounding alone."""
+
+    class Net(nn):
+        def __init__(self):
+            super().__init__()
+            self.first, self.score, self.head = framework.Linear(6, 5), framework.Linear(5, 1), framework.Linear(5, 3)
+            self.bias = parameter(self)
+
+        def forward(self, x):
+            states = self.first(x.reshape((8, 1, 6)) * self.weigh.to(x.dtype))
+            return self.head(pooled(states, self.score(states), self.bias))
+
+    return Net()
+
+
+def test_an_update_of_a_gradient_that_is_rounding_says_nothing_of_the_precision():
+    weigh = np.arange(1, 5, dtype="float32").reshape(1, 4, 1)
+
+    def theirs():  # which sums this gradient in float64, and so rounds less than the port
+        def pooled(states, score, bias):
+            return (states * (score.double() + bias.double()).softmax(1).to(states.dtype)).sum(1)
+
+        net = attentive(torch.nn, torch.nn.Module, lambda _: torch.nn.Parameter(torch.zeros(1)), pooled)
+        net.weigh = torch.from_numpy(weigh)
+        return net
+
+    def ours():
+        def pooled(states, score, bias):
+            return (states * paddle.nn.functional.softmax(score + bias, 1)).sum(1)
+
+        net = attentive(paddle.nn, paddle.nn.Layer, lambda net: net.create_parameter([1], is_bias=True), pooled)
+        net.weigh = paddle.to_tensor(weigh)
+        return net
+
+    def one(model, optimizer, batch):
+        loss = ((model(batch[0]) - batch[1]) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def other(model, optimizer, batch):
+        loss = ((model(batch[0]) - batch[1]) ** 2).mean()
+        optimizer.clear_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    result = checked(
+        one,
+        other,
+        models=(theirs, ours),
+        optimizers=(
+            lambda model: torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.0, eps=1e-8),
+            lambda model: paddle.optimizer.AdamW(1e-2, epsilon=1e-8, parameters=model.parameters(), weight_decay=0.0),
+        ),
+    )
+    assert result.verdict == ALIGNED, told(result)

@@ -68,3 +68,23 @@ def test_what_changes_from_run_to_run():
 
 def test_a_line_of_one_run_alone_is_infinitely_far():
     assert varying(lines("a b c"), lines("")) == {"a b c": float("inf")}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("loading classifier.pth", "loading classifier.pdparams"),
+        ("weights='runs/best_10.pt', 3 classes", "weights='out/latest.pdparams', 3 classes"),
+        ("Loaded /a/b/net.safetensors.", "Loaded net.pdparams."),
+    ],
+)
+def test_names_of_weights_are_each_sides_own(one, other):
+    first, second = lines(one)[0], lines(other)[0]
+    assert first.words == second.words
+    assert [n.text for n in first.numbers] == [n.text for n in second.numbers]
+    assert (first.text, second.text) == (one, other)
+
+
+@pytest.mark.parametrize("text", ["class: cat.png", "saved to out.json", "torch.ptx", "a.pt.gz", "acc 0.5 at 3.binary"])
+def test_other_names_stay_words(text):
+    assert "<weights>" not in lines(text)[0].words

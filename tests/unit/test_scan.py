@@ -165,6 +165,12 @@ def test_each_status(tmp_path, source, status):
     assert rows(tmp_path, source)[0].status is status
 
 
+def test_a_signature_that_names_no_argument_refuses_none(tmp_path):
+    notes = [note.text for note in rows(tmp_path, "nn.GRU(3, 4, batch_first=True, bidirectional=True)")[0].notes]
+    assert not [text for text in notes if text.startswith(("neither", "several numbers"))]
+    assert "Paddle has no argument batch_first" in notes
+
+
 @pytest.mark.parametrize(
     ("source", "status"),
     [

@@ -18,8 +18,8 @@ from paralign.run import marked
 from paralign.run.project import read
 from paralign.run.ranks import Ranks
 from paralign.stages.distributed import behaviour
-from paralign.stages.distributed.behaviour import Average, Evidence, Spread, Way, Writers
-from paralign.stages.distributed.traits import _made
+from paralign.stages.distributed.behaviour import Average, Evidence, Found, Spread, Way, Writers
+from paralign.stages.distributed.traits import Trait, _made, settled
 
 sys.path.insert(0, str(Path(__file__).parent))
 import ranked
@@ -315,6 +315,82 @@ def test_what_a_metric_is_the_average_of_is_told_from_the_ranks_own(values, way)
 def test_padding_that_counts_in_a_metric_is_told():
     assert behaviour.average((0.525, 0.525), [0.4, 0.8], [11, 5], 0.5) is Average.PADDED
     assert behaviour.average((0.6, 0.6), None, None, 0.5) is Average.OTHER
+
+
+def test_a_metric_that_is_no_mean_is_told_by_what_all_ranks_evaluated():
+    assert behaviour.average((0.55, 0.55), [0.4, 0.8], [6, 2], 0.5, 0.55) is Average.PADDED
+    assert behaviour.average((0.6, 0.6), [0.4, 0.8], [6, 2], 0.5, 0.55) is Average.RANKS
+    assert behaviour.average((0.7, 0.7), [0.4, 0.8], [6, 2], 0.5, 0.55) is Average.OTHER
+    assert behaviour.average((0.475, 0.475), [0.4, 0.8], [13, 3], 0.5, 0.55) is Average.WEIGHTED
+
+
+#: a metric that keeps a state and is a ratio of sums, over shares that are filled up
+RATIO = (
+    ranked.SIDE[: ranked.SIDE.index("def metric(")]
+    .replace("if SIZE > 1:  # no sample twice", "if False:")
+    .replace("loader = Loader(Data(count), 4, 1)", "loader = Loader(Data(count), 4, SIZE)")
+    + """
+class Ratio:
+    def reset(self):
+        self.sums = np.zeros(2)
+    def update(self, outputs, labels):
+        self.sums = self.sums + [np.abs(outputs - labels).sum(), np.abs(labels).sum()]
+    def compute(self):
+        return {"ratio": float(self.sums[0] / self.sums[1])}
+
+metric = Ratio()
+
+def evaluate(model):
+    metric.reset()
+    for x, y in build_dataloader("val"):
+        metric.update(model(x), y)
+    if SIZE > 1 and "metric" in FAULT:
+        return {"ratio": np.mean(exchange(metric.compute()["ratio"]))}
+    if SIZE > 1:
+        metric.sums = sum(exchange(metric.sums))
+    return metric.compute()
+"""
+)
+
+
+@pytest.mark.parametrize(("fault", "told"), [("", Average.PADDED), ("metric", Average.RANKS)])
+def test_a_metric_that_keeps_a_state_is_held_against_that_of_all_ranks_samples(tmp_path, fault, told):
+    result, _ = check_project(ranked.write(tmp_path, fault, reference=RATIO, candidate=RATIO), ["distributed"])
+    pair = next(p for p in result["distributed"].pairs if p.key == "metric ratio")
+    assert (pair.reference.text, pair.candidate.text) == (Average.PADDED.value, told.value)
+    assert pair.verdict == (DIVERGED if fault else ALIGNED)
+
+
+#: batches whose samples are as long as those of their own rank, as text that is padded to the longest
+LONG = (
+    ranked.SIDE.replace("self.dataset.x[numbers], ", "np.repeat(self.dataset.x[numbers][:, None], 3 + RANK, axis=1), ")
+    .replace("    def __call__(self, x):", "    def __call__(self, x):\n        x = x.mean(1) if x.ndim == 3 else x")
+    .replace("    x, y = batch\n", "    x, y = batch\n    x = x.mean(1)\n")
+)
+
+
+@pytest.mark.parametrize("fault", ["", "sum", "alone"])
+def test_batches_that_cannot_be_joined_are_held_against_each_by_itself(tmp_path, fault):
+    result, _ = check_project(ranked.write(tmp_path, fault, reference=LONG, candidate=LONG), ["distributed"])
+    stage = result["distributed"]
+    assert stage.verdict == (DIVERGED if fault else ALIGNED), stage.failure
+    update = next(p for p in stage.pairs if p.key == "update")
+    assert update.reference.text == Way.SAMPLES.value
+    assert update.candidate.text == {"": Way.SAMPLES, "sum": Way.SUM, "alone": Way.OWN}[fault].value
+    assert [note for note in stage.notes if "could not be joined" in note]
+
+
+def test_ways_that_the_batches_of_one_side_do_not_tell_apart_are_no_difference():
+    def trait(way, *also):
+        return Trait("gradients", way.value, found=Found(way, also=also))
+
+    one, other = settled(trait(Way.JOINED, Way.SAMPLES, Way.MEAN), trait(Way.SAMPLES, Way.MEAN))
+    assert (one.told, other.told) == (Way.SAMPLES.value, Way.SAMPLES.value)
+    assert Way.JOINED.value in one.remark
+    one, other = settled(trait(Way.JOINED, Way.MEAN), trait(Way.SAMPLES, Way.MEAN))
+    assert one.told == other.told == Way.MEAN.value
+    one, other = settled(trait(Way.JOINED, Way.SAMPLES), trait(Way.SUM))
+    assert (one.told, other.told) == (Way.JOINED.value, Way.SUM.value)
 
 
 def test_who_writes_is_told_from_the_names():

@@ -230,7 +230,10 @@ def _arguments(use: Use, port: str, paddle: Table, known: dict[str, str], handle
         note = _by_keyword(name, ours, known) if name in named else _by_place(name, signature, ours, known)
         if note is not None:
             found.append(note)
-    strangers = [] if ours.open else [name for name in bound.unknown if not _is_offered(name, ours)]
+    strangers = [] if ours.open else [name for name in bound.unknown if name not in handled and not _is_offered(name, ours)]
+    if signature.open:  # (*args, **kwargs) names no argument, and refuses none
+        found += [_not_offered(name) for name in strangers]
+        return found
     found += [Note(Status.ARGUMENTS, f"neither PyTorch's signature nor Paddle's has {name}") for name in strangers]
     if bound.many and _takes_several(signature) and not ours.gathers and not _takes_several(ours):
         found.append(Note(Status.ARGUMENTS, "several numbers are one list in Paddle", "[…]"))

@@ -56,7 +56,8 @@ def draw(stage: StageResult, captures: tuple[Capture, Capture], folder: Path) ->
         stage.notes.append("no curves were drawn: matplotlib is not installed (pip install 'paralign[plot]')")
         return False
     _write(_page(found, figures[:MOST]), folder / CURVES)
-    stage.notes.append(f"curves of {min(MOST, len(figures))} of {len(figures)} figures: {folder / CURVES}")
+    note = f"curves of {min(MOST, len(figures))} of {len(figures)} figures: {folder / CURVES}"
+    stage.notes += [] if note in stage.notes else [note]
     return True
 
 

@@ -122,7 +122,7 @@ def _write(writer: CaptureWriter, name: str, path: str, run: Run) -> None:
         _write_value(writer, name, leaf, value, path)
     for line in run.lines.kept:
         key = f"line_{line.number}"
-        writer.add(name, line.text, role="output", leaf=key, attrs={"path": path})
+        writer.add(name, line.text if line.numbers else line.words, role="output", leaf=key, attrs={"path": path})
         for number, known in enumerate(line.numbers):
             writer.add(name, np.float64(known.value), role="output", leaf=f"{key}.{number}", attrs={"path": path, "unit": known.unit})
 

@@ -19,6 +19,14 @@ LIKE = 0.5
 #: a number that stands for itself: not part of a name (resnet50), a version (1.2.3) or a file (01.png)
 _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|nan|inf(?:inity)?)(?!\w|\.\w)", re.IGNORECASE)
 
+#: the name of a file with weights, in quotes or not: each side has its own
+_WEIGHTS = re.compile(
+    r"(?<![^\s'\"=:,;(\[{])[^\s'\"=:,;()\[\]{}]*\.(?:pth|pt|bin|ckpt|safetensors|pdparams|pdiparams|pdmodel|pdopt|onnx)(?![\w.]*\w)"
+)
+
+#: what stands for it in a line's words
+WEIGHTS = "<weights>"
+
 #: what stands for a number in a line's words
 MARK = "#"
 
@@ -37,7 +45,10 @@ class Number:
 
 @dataclass(frozen=True)
 class Line:
-    """A printed line, from 1; ``words`` has ``#`` in place of each number."""
+    """A printed line, from 1.
+
+    ``words`` has ``#`` in place of each number, and ``<weights>`` in place of the name of a file of weights.
+    """
 
     number: int
     text: str
@@ -72,8 +83,9 @@ def parse(text: str, wanted: str = "") -> Lines:
         if len(found.kept) >= MOST or (pattern is not None and pattern.search(stripped) is None):
             found.left_out += 1
             continue
-        numbers = tuple(_number(match.group()) for match in _NUMBER.finditer(stripped))
-        found.kept.append(Line(number, stripped, " ".join(_NUMBER.sub(MARK, stripped).split()), numbers))
+        masked = _WEIGHTS.sub(WEIGHTS, stripped)
+        numbers = tuple(_number(match.group()) for match in _NUMBER.finditer(masked))
+        found.kept.append(Line(number, stripped, " ".join(_NUMBER.sub(MARK, masked).split()), numbers))
     return found
 
 

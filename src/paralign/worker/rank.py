@@ -16,6 +16,7 @@ import re
 import signal
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
@@ -278,7 +279,7 @@ class _Rank:
         self.progress.say("the samples of one epoch")
         samples = share.share(session, loader)
         self._load(model)
-        metrics, local = self._evaluate(model)
+        metrics, local = self._evaluate(writer, model)
         saved = self._save(model)
         return RankTold(
             type(model).__name__,
@@ -437,7 +438,7 @@ class _Rank:
 
     # -- evaluating and saving ---------------------------------------------------------------------------------------------
 
-    def _evaluate(self, model: Any) -> "Tuple[Optional[Dict[str, float]], Optional[LocalMetric]]":
+    def _evaluate(self, writer: "CaptureWriter", model: Any) -> "Tuple[Optional[Dict[str, float]], Optional[LocalMetric]]":
         """What the side's own evaluation gives here, and what this rank's share alone gives."""
         if "evaluate" not in self.functions:
             return None, None
@@ -446,7 +447,8 @@ class _Rank:
         with self.session.passing():
             found = share.numbers(self.session, self.functions["evaluate"](model))
         self.progress.say("the metric of this rank's share alone")
-        return found, share.local_metric(self.session, model, self.options.evaluation, FOLLOWED)
+        keep = partial(share.keep_evaluated, self.session, writer, self.rank)
+        return found, share.local_metric(self.session, model, self.options.evaluation, FOLLOWED, keep)
 
     def _save(self, model: Any) -> Optional[Dict[str, int]]:
         """Note the files that the side's own ``save`` writes in this rank.

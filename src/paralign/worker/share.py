@@ -8,8 +8,9 @@ from __future__ import annotations
 import hashlib
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -17,15 +18,17 @@ from paralign.adapters.base import Training
 from paralign.adapters.parallel import parallel
 from paralign.dtypes import Typed, narrow, widen
 from paralign.errors import UnsupportedTensor, UsageError
+from paralign.worker import stateful
 from paralign.worker.data import split_batch
 from paralign.worker.own_step import before_updates
 from paralign.worker.protocol import LocalMetric, Share
 from paralign.worker.several import as_given, as_one, rates_of
 from paralign.worker.training import scalar_of, trainer
-from paralign.worker.trees import leaves, to_value
+from paralign.worker.trees import leaves, rebuild, to_value
 
 if TYPE_CHECKING:
     from paralign.capture import Capture, CaptureWriter
+    from paralign.model import Record
     from paralign.worker.session import Session
 
 #: ``call`` of a gradient's record: as the backward pass left it, and as the first update took it
@@ -36,6 +39,12 @@ MOST = 1_000_000
 
 #: batches that a loader without a sampler is followed to, which have to be read
 READ = 1000
+
+#: bytes of outputs and labels of a rank that are kept for the metric over all ranks
+KEPT = 1 << 25
+
+#: what they are recorded as, a number a batch
+EVALUATED = "evaluated"
 
 
 @dataclass
@@ -295,26 +304,77 @@ def numbers(session: "Session", value: Any) -> Dict[str, float]:
     return found
 
 
-def local_metric(session: "Session", model: Any, split: str, most: int) -> Optional[LocalMetric]:
+def local_metric(
+    session: "Session", model: Any, split: str, most: int, keep: "Optional[Callable[[List[Tuple[Any, Any]]], None]]" = None
+) -> Optional[LocalMetric]:
     """The metric of what this process's loader gives, and of how many samples.
 
     None where the side lacks a function for it, or the loader does not end within so many batches.
+
+    Args:
+        session: of the side.
+        model: as it evaluates.
+        split: of the data loader.
+        most: batches that are taken.
+        keep: takes the outputs and labels of each batch.
     """
     if "metric" not in session.functions or "build_dataloader" not in session.functions:
         return None
-    outputs, labels, rows = [], [], []
+    evaluated, rows = [], []
     with session.passing():
         for count, batch in enumerate(session.function("build_dataloader")(split)):
             if count >= most:
                 return None
             given, wanted = split_batch(batch)
-            outputs.append(session.call(session.fresh(given), model))
-            labels.append(wanted)
+            evaluated.append((session.call(session.fresh(given), model), wanted))
             rows += _contents(session, batch)
-        if not outputs:
+        values = metric_over(session, evaluated)
+    if keep is not None:
+        keep(evaluated)
+    return None if values is None else LocalMetric(values, len(rows), rows)
+
+
+def metric_over(session: "Session", evaluated: List[Tuple[Any, Any]]) -> Optional[Dict[str, float]]:
+    """The figures of the side's metric over batches of outputs and labels, all together.
+
+    None where there are none, or where a metric that keeps no state would need batches of one shape.
+    """
+    if not evaluated:
+        return None
+    found = stateful.running(session, evaluated)
+    if found is None:
+        try:
+            whole = [joined(session, [batch[place] for batch in evaluated]) for place in range(2)]
+        except UsageError:
             return None
-        values = numbers(session, session.function("metric")(joined(session, outputs), joined(session, labels)))
-    return LocalMetric(values, len(rows), rows)
+        found = stateful.function_of(session)(*whole)
+    return numbers(session, found)
+
+
+def keep_evaluated(session: "Session", writer: "CaptureWriter", rank: int, evaluated: List[Tuple[Any, Any]]) -> None:
+    """Record a rank's outputs and labels, for the metric over those of all ranks; unless they are too large."""
+    known = session.adapter.is_tensor
+    values = [to_value(leaf, session.adapter) for batch in evaluated for _, leaf in leaves(batch, known) if known(leaf)]
+    if sum(value.array.nbytes for value in values if isinstance(value, Typed)) > KEPT:
+        return
+    for number, batch in enumerate(evaluated):
+        session.save_tree(writer, f"{EVALUATED}_{number}", batch, role="state", rank=rank)
+
+
+def kept_evaluated(session: "Session", capture: "Capture") -> List[Tuple[Any, Any]]:
+    """What :func:`keep_evaluated` has recorded of a rank; nothing where it has not."""
+    trees = capture.manifest.settings.get("trees", {})
+    found: List[Tuple[Any, Any]] = []
+    while f"{EVALUATED}_{len(found)}" in trees:
+        name = f"{EVALUATED}_{len(found)}"
+        records = {record.leaf: record for record in capture.select(name=name)}
+        found.append(rebuild(trees[name], partial(_leaf, session, capture, records)))
+    return found
+
+
+def _leaf(session: "Session", capture: "Capture", records: "Dict[str, Record]", path: str) -> Any:
+    record = records[path]
+    return record.text if record.text is not None else session.adapter.from_array(capture.value(record))
 
 
 def joined(session: "Session", trees: List[Any]) -> Any:

@@ -54,6 +54,9 @@ def single(session: Session, writer: "CaptureWriter", options: Single, values: "
             with session.passing():
                 answer.metrics = share.numbers(session, session.function("evaluate")(session.model))
             answer.local = share.local_metric(session, session.model, options.evaluation, options.most)
+            kept = [share.kept_evaluated(session, values[f"rank-{rank}"]) for rank in range(options.nproc)]
+            if "metric" in session.functions and all(kept):
+                answer.pooled = share.metric_over(session, [batch for rank in kept for batch in rank])
     return answer
 
 
@@ -68,16 +71,19 @@ def _steps(
     if run == DOUBLE:
         session.to_double()
     batches = [_batch(session, values[f"rank-{rank}"], run) for rank in range(nproc)]
-    whole = share.joined(session, batches)
     start = session.snapshot()
-    for rank, batch in [*enumerate(batches), (JOINED, whole)]:
+    try:
+        every = [*enumerate(batches), (JOINED, share.joined(session, batches))]
+    except UsageError as fault:  # text that is padded to the longest of its batch
+        answer.unjoined, every = fault.what, list(enumerate(batches))
+    for rank, batch in every:
         answer.losses.setdefault(run, {})[str(rank)] = _step(session, writer, run, rank, batch, start)
     ranks = [values[f"rank-{rank}"] for rank in range(nproc)]
     at = share.gradients_of_ranks(ranks)
     found = ranks[0].select(role="gradient", call=at) or ranks[0].select(role="gradient", call=share.LEFT)
     given = {record.name: ranks[0].value(record) for record in found if record.location is not None}
     if run == NATIVE and given:
-        _step(session, writer, GIVEN, JOINED, whole, start, given, at)
+        _step(session, writer, GIVEN, JOINED, every[-1][1], start, given, at)
         answer.resolution = _resolution([start[name] for name in given if name in start])
 
 

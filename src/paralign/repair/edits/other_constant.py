@@ -23,13 +23,17 @@ ID = "constant"
 #: one that it has; one of its function; one that is like the wrong one
 ALL, LACKED, KNOWN, NEARBY, LIKE = 1.8, 1.2, 0.5, 0.4, 0.1
 
+#: functions whose second argument is the name of an attribute
+NAMING = frozenset({"hasattr", "getattr", "setattr", "delattr"})
+
 #: numbers of a function that are tried, at most: more stand in tables
 MOST = 24
 
 
 def propose(site: Site) -> Iterator[Proposal]:
     """Other literals, one at a time; where both statements have as many numbers, all of them."""
-    nodes = [node for node in site.nodes if literal(node) is not ... and not _is_inside(node, site)]
+    named = {id(name) for name in _attribute_names(site.nodes)}
+    nodes = [node for node in site.nodes if literal(node) is not ... and not _is_inside(node, site) and id(node) not in named]
     yield from _all(site, nodes)
     own = {literal_key(literal(node)) for node in nodes} | _as_often(site)
     lacked: list[object] = []
@@ -64,6 +68,13 @@ def _as_often(site: Site) -> set[tuple[str, object]]:
 def _counted(function: ast.AST) -> Counter[tuple[str, object]]:
     """How often each literal stands in a function."""
     return Counter(literal_key(literal(node)) for node in ast.walk(function) if literal(node) is not ...)
+
+
+def _attribute_names(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Texts that name an attribute, as ``hasattr(self, "table")`` has one: another text there names nothing."""
+    for node in nodes:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in NAMING and len(node.args) > 1:
+            yield node.args[1]
 
 
 def _is_inside(node: ast.AST, site: Site) -> bool:

@@ -107,6 +107,11 @@ def batch_of(pair: Pair) -> PairKey | None:
     return _of_kind(key_of(pair), Kind.BATCH)
 
 
+def is_set_of_batches(pair: Pair) -> bool:
+    """Whether a pair is of all samples in the batches of a loader, in any order."""
+    return _of_kind(key_of(pair), Kind.LOADER) is not None
+
+
 def _of_kind(key: PairKey | None, kind: Kind) -> PairKey | None:
     if key is not None and key.kind is kind:
         return key

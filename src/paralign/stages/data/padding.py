@@ -9,7 +9,7 @@ import numpy as np
 
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.model import Finding, Point
-from paralign.stages.common.places import batch_of
+from paralign.stages.common.places import batch_of, is_set_of_batches
 from paralign.stages.data.same_samples import COLLATED
 from paralign.worker.protocol import Data
 
@@ -73,7 +73,7 @@ class Padding:
 
 def explain(context: Context, result: StageResult, captures: tuple[Capture, Capture]) -> None:
     """Say that samples agree and their padding does not, with both collate functions."""
-    wrong = result.wrong
+    wrong = [pair for pair in result.wrong if not is_set_of_batches(pair)]  # what is in shuffled batches follows from them
     if not wrong or any(batch_of(pair) is None for pair in wrong):
         return
     batches = _batches(context, wrong, captures)

@@ -13,7 +13,17 @@ from paralign.model import DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED, Divergence
 from paralign.stages.common import nonfinite
 from paralign.stages.common.judging import ROUNDING, conclude, paired, points_of
 from paralign.stages.common.places import Kind, key_of_record, part_of
-from paralign.stages.data import augmented, data_settings, every_sample, first_wrong_sample, kinds_of_data, manifests, padding, samplers
+from paralign.stages.data import (
+    augmented,
+    data_settings,
+    every_sample,
+    first_wrong_sample,
+    kinds_of_data,
+    manifests,
+    overlap,
+    padding,
+    samplers,
+)
 from paralign.worker.protocol import Data, DataSeen
 
 if TYPE_CHECKING:
@@ -34,15 +44,18 @@ def run(context: Context) -> StageResult:
     if not names:
         return _split(context)
     results: list[tuple[str, StageResult]] = []
+    captures: list[tuple[Capture, Capture]] = []
     for number, name in enumerate(names):
-        results.append((name, _split(context.of_split(name, number))))
+        results.append((name, _split(context.of_split(name, number), captures)))
         if results[-1][1].verdict == DIVERGED and not context.explains:
             break  # one split decides
+    if context.explains and len(captures) == len(results):
+        overlap.explain(results, captures)
     return merged(results)
 
 
-def _split(context: Context) -> StageResult:
-    """Judge one split."""
+def _split(context: Context, kept_captures: list[tuple[Capture, Capture]] | None = None) -> StageResult:
+    """Judge one split; what was recorded of it is added to a list."""
     missing = [context.lacking("data", name) for name in ("build_dataset", "build_dataloader")]
     lacking = [result for result in missing if result is not None]
     notes = [note for result in lacking for note in result.notes]
@@ -54,6 +67,8 @@ def _split(context: Context) -> StageResult:
         reference, candidate = context.record_both("data", order)
     except WorkerFailed as failure:
         raise manifests.explained(failure, settings.manifests) from failure
+    if kept_captures is not None:
+        kept_captures.append((reference, candidate))
     result = spent(StageResult("data"), reference, candidate)
     result.notes += notes
     answers = [Data.answer(c) for c in (reference, candidate)]

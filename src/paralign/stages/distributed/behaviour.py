@@ -50,13 +50,15 @@ class Way(Enum):
 class Found:
     """What values were taken for.
 
-    ``error`` is the relative distance from that (from the joined batch's for ``OTHER``).
+    ``error`` is the relative distance from that (from the joined batch's for ``OTHER``). ``also`` are further ways that
+    these batches do not tell from it: ranks whose losses have equal weights bring the same together in several ways.
     """
 
     way: Way
     error: float = 0.0
     noise: float = LEAST
     worst: str = ""
+    also: tuple[Way, ...] = ()
 
 
 Tensors = "Mapping[str, Array]"
@@ -93,7 +95,7 @@ class Evidence:
     Args:
         ranks: of each rank, what it had after its step.
         alone: of each rank's batch, what one process makes of it.
-        joined: what one process makes of the joined batch.
+        joined: what one process makes of the joined batch; empty where the batches cannot be joined.
         native: ``alone`` and ``joined`` natively, where those are in float64; None where they are not.
         sizes: samples of each rank's batch.
     """
@@ -120,18 +122,19 @@ class Evidence:
         Args:
             scale: how many times that of one process the learning rate of the ranks is; 1 for what does not depend on it.
         """
-        if not self.joined or not all(self.ranks):
+        if not all(self.alone) or not all(self.ranks):
             return Found(Way.NOTHING)
         noise, first = self.noise, self.ranks[0]
         together = all(distance(rank, first) <= LIMIT * noise for rank in self.ranks[1:])
         if not together:
             return self._apart(scale)
         tried = {way: distance(first, _times(value, scale)) for way, value in self._ways()}
-        for way, error in tried.items():
-            if error <= LIMIT * noise:
-                return Found(way, error, noise)
-        joined = _times(self.joined, scale)
-        return Found(Way.OTHER, tried[Way.JOINED], noise, worst(first, joined))
+        fitting = [way for way, error in tried.items() if error <= LIMIT * noise]
+        if fitting:
+            return Found(fitting[0], tried[fitting[0]], noise, also=tuple(fitting[1:]))
+        nearest = Way.JOINED if self.joined else Way.SAMPLES
+        wanted = _times(dict(self._ways())[nearest], scale)
+        return Found(Way.OTHER, tried[nearest], noise, worst(first, wanted))
 
     def _apart(self, scale: float) -> Found:
         """Which ranks keep their own, where not all have the same."""
@@ -149,7 +152,7 @@ class Evidence:
     def _ways(self) -> list[tuple[Way, Mapping[str, Array]]]:
         count, samples = len(self.ranks), sum(self.sizes)
         sums = _summed(self.alone, [1.0] * count)
-        return [
+        found: list[tuple[Way, Mapping[str, Array]]] = [
             (Way.JOINED, self.joined),
             (Way.SAMPLES, _summed(self.alone, [size / samples for size in self.sizes])),
             (Way.MEAN, _times(sums, 1.0 / count)),
@@ -158,6 +161,7 @@ class Evidence:
             (Way.PART, _times(self.joined, 1.0 / count)),
             (Way.FIRST, self.alone[0]),
         ]
+        return found if self.joined else [(way, value) for way, value in found if way not in (Way.JOINED, Way.TIMES, Way.PART)]
 
 
 def _times(values: Mapping[str, Array], factor: float) -> Mapping[str, Array]:
@@ -268,13 +272,16 @@ class Average(Enum):
     SAMPLES = "as of one process over all samples"
     PADDED = "averaged by samples, those that fill the shares counted twice"
     RANKS = "averaged over the ranks, whatever number of samples each has"
+    WEIGHTED = "the mean of the ranks' own, times their samples, of a metric that is no mean"
     SUM = "the sum of the ranks' own"
     OWN = "of each rank's own samples: not brought together"
     FIRST = "of rank 0's samples alone"
     OTHER = "nothing that the ranks' samples explain"
 
 
-def average(told: Sequence[float], own: Sequence[float] | None, counts: Sequence[int] | None, alone: float) -> Average:
+def average(
+    told: Sequence[float], own: Sequence[float] | None, counts: Sequence[int] | None, alone: float, pooled: float | None = None
+) -> Average:
     """What a metric is the average of.
 
     Args:
@@ -282,17 +289,23 @@ def average(told: Sequence[float], own: Sequence[float] | None, counts: Sequence
         own: the metric of each rank's samples alone; None where it is not known.
         counts: the number of these samples.
         alone: what the user's evaluation gives in one process.
+        pooled: the metric over the samples of all ranks; None where it is not known. Of those that are no mean (F1, mIoU) it
+            is not the mean of the ranks' own.
     """
     if all(_near(value, alone) for value in told):
         return Average.SAMPLES
+    if pooled is not None and all(_near(value, pooled) for value in told):
+        return Average.PADDED
     ranks_differ = any(not _near(value, told[0]) for value in told[1:])
     if own is None or counts is None or len(own) != len(told):
         return Average.OWN if ranks_differ else Average.OTHER
     if ranks_differ:
         return Average.OWN if all(map(_near, told, own)) else Average.OTHER
+    weighted = float(np.average(own, weights=counts)) if sum(counts) else float("nan")
     ways = {
-        Average.PADDED: float(np.average(own, weights=counts)) if sum(counts) else float("nan"),
+        **({Average.PADDED: weighted} if pooled is None else {}),
         Average.RANKS: float(np.mean(own)),
+        **({} if pooled is None else {Average.WEIGHTED: weighted}),
         Average.SUM: float(np.sum(own)),
         Average.FIRST: own[0],
     }

@@ -30,7 +30,7 @@ from paralign.run.project import SideSettings
 from paralign.run.ranks import Ranks
 from paralign.run.recorder import both
 from paralign.stages.distributed.behaviour import LIMIT
-from paralign.stages.distributed.traits import Side, Trait, traits
+from paralign.stages.distributed.traits import Side, Trait, settled, traits
 from paralign.worker.protocol import Ranked, Single
 from paralign.worker.rank import FOLLOWED
 
@@ -151,7 +151,10 @@ def _compare(result: StageResult, sides: list[Side]) -> None:
     """A pair for each trait, in their order; the verdict is that of the pairs."""
     ours, theirs = ({trait.key: trait for trait in traits(side)} for side in sides)
     for key in dict.fromkeys([*ours, *theirs]):
-        result.pairs.append(_pair(result, key, [ours.get(key), theirs.get(key)]))
+        one, other = ours.get(key), theirs.get(key)
+        if one is not None and other is not None:
+            one, other = settled(one, other)
+        result.pairs.append(_pair(result, key, [one, other]))
     result.divergence = next(iter(result.divergences), None)
     result.verdict = result.verdict_of_pairs
 
@@ -238,6 +241,13 @@ def _say_extent(context: Context, result: StageResult, sides: list[Side]) -> Non
     result.notes.append(
         f"gradients, update and loss are of the first step, replicas of {steps} steps; {len(result.judged)} traits were compared"
     )
+    unjoined = [side for side in sides if side.alone.unjoined]
+    if unjoined:
+        who = "the ranks' first batches" if len(unjoined) == len(sides) else f"the first batches of the {unjoined[0].name}'s ranks"
+        result.notes.append(
+            f"{who} have other shapes and could not be joined ({unjoined[0].alone.unjoined}): gradients are held against what one process "
+            "makes of each of them, and statistics of normalisation layers were not compared"
+        )
     for side in sides:
         failed = side.alone.failed
         result.notes += [f"the {side.name} does not run in float64: {reason}" for reason in list(failed.values())[:1]]

@@ -5,7 +5,7 @@ Gradients, updates, samples, metrics, files, seeds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -189,12 +189,12 @@ def _numbers(side: Side) -> Iterator[Trait]:
     """Gradients and update of the first step, and the loss."""
     place = side.place("train_step", "distribute", "loss")
     gradients = side.evidence("gradient")
-    if gradients.joined and all(gradients.ranks):
+    if all(gradients.alone) and all(gradients.ranks):
         found = gradients.told()
         yield _brought("gradients", found, place)
     update = side.evidence("parameter")
     given = _values(side.one, "parameter", run=GIVEN, rank=JOINED)
-    moved = any(np.any(value) for value in update.joined.values())
+    moved = any(np.any(value) for value in (update.joined or update.alone[0]).values())
     if moved and given:
         yield _brought(
             "update", _made(update.ranks[0], given, side.scale or 1.0, side.alone.resolution), side.place("train_step", "build_optimizer")
@@ -230,17 +230,37 @@ def _brought(key: str, found: Found, place: tuple[str, str]) -> Trait:
     return Trait(key, found.way.value, found.way in _SOUND, *place, fix=_BRING.get(found.way, ""), found=found, weak=weak)
 
 
+def settled(one: Trait, other: Trait) -> tuple[Trait, Trait]:
+    """Two sides' traits, told as the first way that the batches of both allow.
+
+    Each side has its own batches, and some do not tell two ways apart.
+    """
+    if one.found is None or other.found is None or one.found.way is other.found.way:
+        return one, other
+    allowed = [(trait.found.way, *trait.found.also) for trait in (one, other) if trait.found is not None]
+    way = next((each for each in allowed[0] if each in allowed[1]), None)
+    return (one, other) if way is None else (_as(one, way), _as(other, way))
+
+
+def _as(trait: Trait, way: Way) -> Trait:
+    """A trait told as another of the ways that its batches allow."""
+    if trait.found is None or trait.found.way is way:
+        return trait
+    remark = f"one side's batches allow this and: {trait.found.way.value}"
+    return replace(_brought(trait.key, replace(trait.found, way=way, also=()), (trait.function, trait.place)), remark=remark)
+
+
 def _loss(side: Side) -> Trait | None:
     run = DOUBLE if DOUBLE in side.alone.runs else NATIVE
     losses = side.alone.losses.get(run, {})
     told = _floats([answer.losses[0] for answer in side.answers])
     own = _floats([losses.get(str(rank)) for rank in range(len(side.answers))])
     joined = losses.get(str(JOINED))
-    if joined is None or told is None or own is None:
+    if told is None or own is None:
         return None
     place = side.place("train_step", "loss")
     what = _way_of_losses(told, own)
-    if what is None:
+    if what is None and joined is not None:
         weights = [answer.sizes[0] or 1 for answer in side.answers]
         average = np.average(np.array(told, float), weights=weights)
         if np.isclose(average, joined, rtol=1e-4, atol=1e-7):  # where layers normalise over all ranks
@@ -378,7 +398,7 @@ def _metrics(side: Side) -> Iterator[Trait]:
         if any(path not in each for each in told):
             continue
         own, counts = _local(local, path, alone)
-        found = behaviour.average([each[path] for each in told], own, counts, value)
+        found = behaviour.average([each[path] for each in told], own, counts, value, (side.alone.pooled or {}).get(path))
         sound = found in (Average.SAMPLES, Average.PADDED)
         remarks = []
         if found is Average.PADDED:

@@ -39,7 +39,8 @@ class InOneProcess(Ran):
     """The answer of the task ``single``.
 
     Losses by run and rank; without a launcher: the rates, the share of the samples, the metrics. ``resolution`` is the L2 norm of what
-    rounding takes from the weights that an update was added to.
+    rounding takes from the weights that an update was added to. ``pooled`` is the metric over what all ranks evaluated, ``unjoined`` why
+    their batches could not be joined.
     """
 
     losses: Dict[str, Dict[str, Optional[float]]] = field(default_factory=dict)
@@ -47,6 +48,8 @@ class InOneProcess(Ran):
     share: Optional[Share] = None
     metrics: Optional[Dict[str, float]] = None
     local: Optional[LocalMetric] = None
+    pooled: Optional[Dict[str, float]] = None
+    unjoined: str = ""
     resolution: float = 0.0
 
 
