@@ -81,6 +81,11 @@ class _Outside(Tracer):
             above = above.f_back
         return super()._called(frame, event, argument)
 
+    def _composed(self, frame: "FrameType") -> List[Any]:
+        """The callables of a composition; layers that a network holds are none."""
+        found = super()._composed(frame)
+        return [] if found and self._is_network(frame.f_locals.get("self")) else found
+
     def _is_network(self, value: Any) -> bool:
         """Whether something is a model with parameters: transforms may be modules, too."""
         if value is None or id(value) in self._others:
@@ -88,13 +93,15 @@ class _Outside(Tracer):
         if id(value) in self._networks:
             return True
         adapter = self._session.adapter
+        being_built = False
         if isinstance(adapter, Training):
-            network = adapter.is_model(value) and bool(list(adapter.parameters(value)))
+            being_built = bool(adapter.is_model(value))  # and may be given parameters later
+            network = being_built and bool(list(adapter.parameters(value)))
         else:
             network = "build_model" in self._session.functions and value is self._session.model
         if network:
             self._networks[id(value)] = value  # kept: its id is not used again
-        elif len(self._others) < _REMEMBERED:
+        elif not being_built and len(self._others) < _REMEMBERED:
             self._others.add(id(value))
         return network
 

@@ -352,7 +352,10 @@ def metric_over(session: "Session", evaluated: List[Tuple[Any, Any]]) -> Optiona
 
 
 def keep_evaluated(session: "Session", writer: "CaptureWriter", rank: int, evaluated: List[Tuple[Any, Any]]) -> None:
-    """Record a rank's outputs and labels, for the metric over those of all ranks; unless they are too large."""
+    """Record a rank's outputs and labels, unless they are too large.
+
+    For the metric over those of all ranks.
+    """
     known = session.adapter.is_tensor
     values = [to_value(leaf, session.adapter) for batch in evaluated for _, leaf in leaves(batch, known) if known(leaf)]
     if sum(value.array.nbytes for value in values if isinstance(value, Typed)) > KEPT:
