@@ -275,3 +275,32 @@ def test_construction_is_left_after_an_exception():
     with pytest.raises(ValueError, match="no"), construction(steps):
         raise ValueError("no")
     assert sys.getprofile() is None
+
+
+def test_single_numbers_of_one_line_are_recorded_a_few_times_only(module):
+    side = module(
+        "def table():\n"
+        "    return {f'w{i}': [j for j in (i, i + 1, i + 2)][0] for i in range(200)}\n"
+        "def sample():\n    known = table()\n    x = np.full(3, known['w7'])\n    return x * 2\n"
+    )
+    tracer = follow(side.sample)
+    singles = [s for s in tracer.steps if s.value.array.ndim == 0]
+    assert len(singles) <= 2 * tracing.SINGLE  # lines 3 and 5
+    assert not tracer.exhausted
+    assert [s.op for s in tracer.steps if s.value.array.size == 3][-2:] == ["x", "return"]
+
+
+def test_a_comprehension_reads_what_it_goes_through(module):
+    side = module("def sample():\n    x = np.arange(3) + 5\n    return [float(v) * 2 for v in x]\n")
+    tracer = follow(side.sample)
+    made = next(s for s in tracer.steps if s.op == "x")
+    assert made.number in {n for s in tracer.steps if s.source.endswith(":4") for n in s.inputs}
+
+
+def test_pythons_own_library_composes_nothing(module):
+    side = module(
+        "import argparse\ndef sample():\n    parser = argparse.ArgumentParser()\n    parser.add_argument('--n', type=int, nargs=1)\n"
+        "    parsed = parser.parse_args(['--n', '7'])\n    return np.full(4, parsed.n[0])\n"
+    )
+    tracer = follow(side.sample)
+    assert {s.function for s in tracer.steps} == {"sample"}

@@ -37,6 +37,9 @@ WHOLE = 1 << 22
 #: times that one line's value is recorded
 TIMES = 16
 
+#: single numbers and texts of one line that are recorded, by whatever names: a table that is read word by word would fill a capture
+SINGLE = 24
+
 #: the longest list that counts as one value
 LISTED = 1 << 16
 
@@ -48,6 +51,12 @@ SMALL = 64
 
 #: frames of paralign itself are never watched
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+#: frames of their own in Python below 3.12
+_COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
+
+#: where Python's own library lies
+_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
 #: Python 3.11 cannot parse in two threads at once: sides of live objects run in threads of one process
 _PARSING = threading.Lock()
@@ -125,6 +134,7 @@ class Tracer:
         self._lines: Dict[str, Dict[int, Statement]] = {}
         self._constants: Dict[Tuple[str, str], int] = {}
         self._times: Dict[Tuple[str, int, str], int] = {}
+        self._singles: Dict[Tuple[str, int], int] = {}
         self._count, self._bytes = 0, 0
 
     @contextmanager
@@ -242,7 +252,12 @@ class Tracer:
     def _add(self, frame: "FrameType", state: _Frame, path: str, leaf: Any, value: "Typed", mark: int) -> None:
         here = (frame.f_code.co_filename, state.line, path)
         self._times[here] = self._times.get(here, 0) + 1
-        if self._times[here] > self._most_times:
+        full = self._times[here] > self._most_times
+        if not full and value.array.ndim == 0:
+            line = frame.f_code.co_filename, state.line
+            self._singles[line] = self._singles.get(line, 0) + 1
+            full = self._singles[line] > SINGLE
+        if full:
             before = -1 if _plain(leaf) else state.known.get(path, (-1, 0))[0]  # an array goes on from what is recorded of it
             state.known[path] = before, mark
             return
@@ -275,6 +290,8 @@ class Tracer:
         """The steps that made what the line reads, directly or through what holds no array."""
         reads = self._statement(frame.f_code, state.line).reads
         found = set(state.called) | self._outside(frame, reads)
+        if frame.f_code.co_name in _COMPREHENSIONS:  # what it goes through has no name in its own frame
+            found |= state.origin
         for path, (number, _) in state.known.items():
             if path.split(".", 1)[0] in reads:
                 found |= {number} if number >= 0 else state.origin
@@ -297,6 +314,8 @@ class Tracer:
     def _composed(self, frame: "FrameType") -> List[Any]:
         """The callables in a list that a frame or its object was given; empty without one."""
         code = frame.f_code
+        if code.co_filename.startswith(_LIBRARY) and "-packages" not in code.co_filename:  # Python's own: argparse has actions
+            return []
         if not code.co_argcount or (code.co_name.startswith("__") and code.co_name != "__call__"):
             return []
         owner = frame.f_locals.get(code.co_varnames[0])

@@ -71,7 +71,10 @@ def _counted(function: ast.AST) -> Counter[tuple[str, object]]:
 
 
 def _attribute_names(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """Texts that name an attribute, as ``hasattr(self, "table")`` has one: another text there names nothing."""
+    """Texts that name an attribute, as ``hasattr(self, "table")`` has one.
+
+    Another text there names nothing.
+    """
     for node in nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in NAMING and len(node.args) > 1:
             yield node.args[1]

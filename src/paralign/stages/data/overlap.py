@@ -53,7 +53,10 @@ def _finding(own: Sequence[dict[int, Row]], others: Sequence[dict[int, Row]], na
 
 
 def _shared(own: dict[int, Row], others: dict[int, Row]) -> list[int]:
-    """The numbers of samples of one split that are in the other; each there stands for one here."""
+    """The numbers of samples of one split that are in the other.
+
+    Each there stands for one here.
+    """
     left, found = Counter(others.values()), []
     for index, row in own.items():
         if left[row] > 0:
