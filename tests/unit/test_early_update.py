@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.test_provenance import line_of, record
 
-from paralign.locate.provenance.own_steps import early_update, late_update
+from paralign.locate.provenance.programs.own_steps import early_update, late_update
 
 __all__ = ["record"]
 

@@ -8,9 +8,9 @@ import textwrap
 
 import pytest
 
-from paralign.locate.provenance.group_choice import Choice, of_choice
+from paralign.locate.provenance.settings.group_choice import Choice, of_choice
 from paralign.locate.provenance.tracing_back import Sides
-from paralign.locate.provenance.value_graph import ValueGraph
+from paralign.locate.provenance.values.value_graph import ValueGraph
 from paralign.worker.provenance.fresh_imports import rewritten
 from paralign.worker.provenance.observed import Recorder
 from paralign.worker.provenance.recording import lines_of

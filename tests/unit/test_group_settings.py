@@ -6,7 +6,7 @@ import pytest
 from tests.unit.test_provenance import line_of, record
 
 from paralign.locate.provenance import tracing_back
-from paralign.locate.provenance.group_settings import Group, of_group
+from paralign.locate.provenance.settings.group_settings import Group, of_group
 
 __all__ = ["record"]
 

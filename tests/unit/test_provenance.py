@@ -10,10 +10,11 @@ import textwrap
 import numpy as np
 import pytest
 
-from paralign.locate.provenance import blame_in_words, optimizer_settings, schedule_times, tracing_back
-from paralign.locate.provenance.blame import Search
-from paralign.locate.provenance.seen_values import Seen
-from paralign.locate.provenance.value_graph import Expression, ValueGraph, behind
+from paralign.locate.provenance import blame_in_words, tracing_back
+from paralign.locate.provenance.search.blame import Search
+from paralign.locate.provenance.settings import optimizer_settings, schedule_times
+from paralign.locate.provenance.values.seen_values import Seen
+from paralign.locate.provenance.values.value_graph import Expression, ValueGraph, behind
 from paralign.worker.provenance.fresh_imports import rewritten
 from paralign.worker.provenance.observed import Recorder
 from paralign.worker.provenance.recording import lines_of
@@ -433,8 +434,8 @@ def test_a_table_of_which_a_part_is_written_over(record):
 
 def test_what_was_seen_counts_how_often():
     """Lists with the same distinct numbers differ where one has a number more often."""
-    from paralign.locate.provenance.blame import is_equal
-    from paralign.locate.provenance.value_graph import Expression
+    from paralign.locate.provenance.search.blame import is_equal
+    from paralign.locate.provenance.values.value_graph import Expression
 
     one, other = (Expression(0, "a.py", 1, "display", "", ["l", held], np.unique(held)) for held in ([0.0, 0.5, 0.5], [0.0, 0.0, 0.5]))
     assert is_equal(one, other) is False

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.test_provenance import line_of, record
 
 from paralign.locate.provenance import blame_in_words, tracing_back
-from paralign.locate.provenance.deciding_conditions import WholeCondition
+from paralign.locate.provenance.search.deciding_conditions import WholeCondition
 from paralign.locate.reaching import reached
 
 __all__ = ["record"]

@@ -6,7 +6,8 @@ from tests.unit.test_provenance import line_of, record
 from tests.unit.test_provenance_counterparts import of_sample, sides
 
 from paralign.comparison.laws import Family, Law
-from paralign.locate.provenance import initial_values, tracing_back
+from paralign.locate.provenance import tracing_back
+from paralign.locate.provenance.programs import initial_values
 
 __all__ = ["record"]
 

@@ -8,9 +8,10 @@ import pytest
 from tests.unit.test_provenance import line_of, record
 
 from paralign.locate.lines import number_lines
-from paralign.locate.provenance import traced_samples, tracing_back
-from paralign.locate.provenance.blame import Search
-from paralign.locate.provenance.seen_values import Seen
+from paralign.locate.provenance import tracing_back
+from paralign.locate.provenance.programs import traced_samples
+from paralign.locate.provenance.search.blame import Search
+from paralign.locate.provenance.values.seen_values import Seen
 
 __all__ = ["record"]
 

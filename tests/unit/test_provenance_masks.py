@@ -7,7 +7,7 @@ import pytest
 from tests.unit.test_provenance import line_of, record
 
 from paralign.locate.provenance import tracing_back
-from paralign.locate.provenance.seen_masks import SeenMasks, is_mask
+from paralign.locate.provenance.values.seen_masks import SeenMasks, is_mask
 
 __all__ = ["record"]
 

@@ -6,9 +6,11 @@ import pytest
 from tests.unit.test_provenance import line_of, record
 
 from paralign.comparison.laws import Family, Law
-from paralign.locate.provenance import initial_values, schedule_times, traced_samples, tracing_back
-from paralign.locate.provenance.blame import Search
-from paralign.locate.provenance.seen_values import Seen, SeenApart
+from paralign.locate.provenance import tracing_back
+from paralign.locate.provenance.programs import initial_values, traced_samples
+from paralign.locate.provenance.search.blame import Search
+from paralign.locate.provenance.settings import schedule_times
+from paralign.locate.provenance.values.seen_values import Seen, SeenApart
 
 __all__ = ["record"]
 

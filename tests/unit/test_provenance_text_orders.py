@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.unit.test_provenance import line_of, record
 
 from paralign.locate.provenance import tracing_back
-from paralign.locate.provenance.text_orders import first_disordered, first_of_other_texts
+from paralign.locate.provenance.programs.text_orders import first_disordered, first_of_other_texts
 
 __all__ = ["record"]
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from paralign.locate.provenance.selections import MANY, Selections, arrays_of
+from paralign.locate.provenance.search.selections import MANY, Selections, arrays_of
 from paralign.worker.provenance.value_marks import order_of
 
 

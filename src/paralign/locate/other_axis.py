@@ -6,15 +6,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from paralign.locate.optimizer.setting_lines import code_at
-from paralign.locate.provenance.expression_counterparts import is_equal
-from paralign.locate.provenance.value_graph import behind
+from paralign.locate.provenance.values.expression_counterparts import is_equal
+from paralign.locate.provenance.values.value_graph import behind
 from paralign.locate.runs.traverse import users_of
 from paralign.locate.source.argument_names import named
 from paralign.model import DIVERGED, Finding, LineProposal, OtherAxis, Point
 
 if TYPE_CHECKING:
     from paralign.locate.provenance.tracing_back import Sides
-    from paralign.locate.provenance.value_graph import Expression
+    from paralign.locate.provenance.values.value_graph import Expression
     from paralign.locate.runs.dataflow import Operation
     from paralign.locate.runs.judgement import Judgement
     from paralign.model import CheckResult, Divergence

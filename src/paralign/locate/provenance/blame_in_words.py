@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paralign.locate.optimizer.setting_lines import code_at
-from paralign.locate.provenance.deciding_conditions import WholeCondition
+from paralign.locate.provenance.search.deciding_conditions import WholeCondition
 from paralign.model import TracedValue
 
 if TYPE_CHECKING:
-    from paralign.locate.provenance.blame import Blamed
-    from paralign.locate.provenance.value_graph import Expression
+    from paralign.locate.provenance.search.blame import Blamed
+    from paralign.locate.provenance.values.value_graph import Expression
 
 #: characters of a value that are shown
 SHOWN = 60

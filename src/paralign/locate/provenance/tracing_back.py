@@ -11,13 +11,13 @@ from paralign.adapters._kinds import common_argument
 from paralign.errors import WorkerFailed
 from paralign.locate.lines.rule import ablated
 from paralign.locate.optimizer.setting_lines import code_at
-from paralign.locate.provenance.blame import Blamed, Search
 from paralign.locate.provenance.blame_in_words import said, value_of
-from paralign.locate.provenance.deciding_conditions import Conditions
-from paralign.locate.provenance.expression_counterparts import TELLING, Counterparts
-from paralign.locate.provenance.seen_masks import SeenMasks
-from paralign.locate.provenance.seen_values import Seen, SeenApart
-from paralign.locate.provenance.value_graph import COMMON, READINGS, SETTING, ValueGraph, behind, of_numbers_alone
+from paralign.locate.provenance.search.blame import Blamed, Search
+from paralign.locate.provenance.search.deciding_conditions import Conditions
+from paralign.locate.provenance.values.expression_counterparts import TELLING, Counterparts
+from paralign.locate.provenance.values.seen_masks import SeenMasks
+from paralign.locate.provenance.values.seen_values import Seen, SeenApart
+from paralign.locate.provenance.values.value_graph import COMMON, READINGS, SETTING, ValueGraph, behind, of_numbers_alone
 from paralign.locate.source import call_arguments
 from paralign.locate.source.call_arguments import is_number
 from paralign.model import LineProposal, Point
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from paralign.capture import Capture
     from paralign.context import Context
-    from paralign.locate.provenance.value_graph import Expression
+    from paralign.locate.provenance.values.value_graph import Expression
     from paralign.locate.runs.dataflow import Operation
     from paralign.model import Divergence
 

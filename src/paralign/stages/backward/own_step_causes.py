@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from paralign.locate.optimizer.setting_lines import code_at
-from paralign.locate.provenance import own_steps
-from paralign.locate.provenance.own_steps import Returned, Wrong
+from paralign.locate.provenance.programs import own_steps
+from paralign.locate.provenance.programs.own_steps import Returned, Wrong
 from paralign.model import (
     Divergence,
     Finding,

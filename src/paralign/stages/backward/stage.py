@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from paralign.context import spent
 from paralign.errors import WorkerFailed
 from paralign.locate import pipeline
-from paralign.locate.provenance import optimizer_settings
+from paralign.locate.provenance.settings import optimizer_settings
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, StageResult, Unjudged, wrong_of
 from paralign.stages.backward import (
     drawn_steps,

@@ -8,7 +8,7 @@ from paralign.errors import WorkerFailed
 from paralign.locate import pipeline
 from paralign.locate.optimizer import watched_steps
 from paralign.locate.optimizer.setting_lines import code_at
-from paralign.locate.provenance import given_argument
+from paralign.locate.provenance.programs import given_argument
 from paralign.locate.source.call_arguments import argument_line, bound_line
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Pair, Point, StageResult
 from paralign.stages.backward import drawn_steps

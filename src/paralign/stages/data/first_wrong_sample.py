@@ -18,7 +18,7 @@ from paralign.locate.data.moved_content import PLACED, placed_in_rows, told
 from paralign.locate.data.trace import Way, holds, locate, random_steps
 from paralign.locate.optimizer import watched_steps
 from paralign.locate.optimizer.setting_lines import code_at
-from paralign.locate.provenance import traced_samples as provenance
+from paralign.locate.provenance.programs import traced_samples as provenance
 from paralign.locate.source.statements import composition_line
 from paralign.model import Divergence, Finding, Pair, Point, StageResult, Tolerance
 from paralign.stages.common.places import Kind, PairKey, batch_of, is_length, key_of_record, sample_of

@@ -13,7 +13,7 @@ from paralign.comparison.laws import Family
 from paralign.context import spent
 from paralign.errors import WorkerFailed
 from paralign.locate.optimizer.setting_lines import code_at
-from paralign.locate.provenance import initial_values
+from paralign.locate.provenance.programs import initial_values
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Coverage, Divergence, Finding, Pair, Point, StageResult
 from paralign.stages.init import fixed_values
 from paralign.stages.init.starts import Judged, Start, joined, judge, kept

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paralign.errors import WorkerFailed
-from paralign.locate.provenance import group_choice, optimizer_settings
+from paralign.locate.provenance.settings import group_choice, optimizer_settings
 from paralign.stages.steps import clipped_beforehand
 from paralign.stages.steps.equal_gradients import Experiment, Given, record_steps
 from paralign.stages.steps.traced_moves import Moves, moves_of

@@ -11,9 +11,9 @@ import numpy as np
 from paralign.errors import WorkerFailed
 from paralign.locate.optimizer import identify, read_config, setting_lines, watched_steps
 from paralign.locate.optimizer import term_causes as causes
-from paralign.locate.provenance import group_settings, optimizer_settings
-from paralign.locate.provenance.group_choice import Choice
-from paralign.locate.provenance.group_settings import Group
+from paralign.locate.provenance.settings import group_settings, optimizer_settings
+from paralign.locate.provenance.settings.group_choice import Choice
+from paralign.locate.provenance.settings.group_settings import Group
 from paralign.model import Divergence, Point, StageResult
 from paralign.worker.protocol import Stepping, Update, built_of
 from paralign.worker.session import DOUBLE, NATIVE

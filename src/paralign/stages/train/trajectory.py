@@ -17,7 +17,7 @@ from paralign.capture import Capture, CaptureWriter, clear
 from paralign.comparison import compare_pair, judge
 from paralign.dtypes import EPS, widen
 from paralign.locate.optimizer.setting_lines import code_at
-from paralign.locate.provenance import whole_trainings
+from paralign.locate.provenance.programs import whole_trainings
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Divergence, Manifest, Noise, Pair, Point, Record, Stats, Unjudged
 from paralign.stages.common.judging import CONSTANTS
 from paralign.stages.steps import running

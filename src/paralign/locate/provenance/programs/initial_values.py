@@ -1,0 +1,133 @@
+"""Which number of the candidate's fills a tensor by another law, also in a helper."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from paralign.comparison.laws import Family
+from paralign.locate.provenance import tracing_back
+from paralign.locate.provenance.search import crossed_names
+from paralign.locate.provenance.search.blame import Blamed, Search
+from paralign.locate.provenance.values.seen_values import Seen
+from paralign.locate.provenance.values.value_graph import COMMON
+from paralign.locate.reaching import reached
+from paralign.locate.source.call_arguments import is_number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from paralign.comparison.laws import Law
+    from paralign.context import Context
+    from paralign.locate.provenance.tracing_back import Sides
+    from paralign.locate.provenance.values.value_graph import Expression
+    from paralign.model import Divergence
+
+#: what a measured scale may be off the number that was written, at least; and of a constant, which is what was written
+LEAST, EXACT = 0.01, 1e-6
+
+#: standard errors of a measured scale within which the number lies
+ERRORS = 3.0
+
+
+def follow(context: Context, wrong: Iterable[tuple[Divergence, tuple[Law, Law]]], right: Sequence[Law] = ()) -> None:
+    """Name the lines that write the numbers of wrong laws.
+
+    Both sides' models must be buildable under observation.
+
+    Args:
+        context: the check.
+        wrong: what is named so far, each with the laws of both sides' tensors.
+        right: laws of the candidate's other tensors.
+    """
+    cases = list(wrong)
+    sides = tracing_back.recorded(context, "model") if cases else None
+    if sides is None:
+        return
+    for divergence, laws in cases:
+        point = divergence.candidate
+        lines = [] if point is None else [line for line in (point.source, *point.lines) if line]
+        tracing_back.name(divergence, of_laws(sides, laws, right, lines))
+
+
+def of_laws(sides: Sides, laws: tuple[Law, Law], right: Sequence[Law] = (), lines: Sequence[str] = ()) -> Blamed | None:
+    """The expression of the law's number that the reference's building has nowhere.
+
+    None unless it is one.
+
+    Args:
+        sides: what was recorded of both constructions.
+        laws: that the reference's and the candidate's tensor follow.
+        right: laws of the candidate's other tensors: a number that one of these has is right, where it is taken here is not.
+        lines: that constructed the layer of the candidate's tensor; none where they are not known.
+    """
+    defaults, everything = sides.reference.expressions, Seen(sides.reference.expressions)
+    twin = next(iter(_near(sides.reference.expressions, laws[0])[::-1]), None)
+    found: dict[str, Blamed] = {}
+    for each in _leading_on(_near(sides.candidate.expressions, laws[1]), lines):
+        if everything.has(each) is not False or any(_near([each], law) for law in right):
+            continue
+        number, due = _without_sign(each), None if twin is None else _without_sign(twin)
+        if laws[1].family is not Family.UNIFORM and (number is each) != (due is twin):
+            due = None  # of a bound the sign says nothing, of a value it does
+        blamed = Search(number, due, everything if due is None else None, defaults).first()
+        if blamed is not None:
+            blamed = _handed_over(sides, blamed, laws[0], everything)
+            found[blamed.source] = blamed
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _handed_over(sides: Sides, blamed: Blamed, due: Law, everything: Seen) -> Blamed:
+    """The call that gives a helper another of its own parameters, where that explains the law."""
+    written, slack = _numbers(due)
+
+    def is_right(number: float) -> bool:
+        return any(math.isclose(number, each, rel_tol=slack) for each in written) or everything.has_numbers(np.array([number]))
+
+    call = crossed_names.place(blamed.chain, sides.candidate.expressions, is_right)
+    return blamed if call is None else Blamed(call, [call, *blamed.chain], blamed.reference, placed=True)
+
+
+def _near(expressions: Iterable[Expression], law: Law) -> list[Expression]:
+    """The numbers of a program that may be that of a law."""
+    written, slack = _numbers(law)
+    return [each for each in expressions if _is_one_of(each, written, slack)]
+
+
+def _leading_on(numbers: Sequence[Expression], lines: Sequence[str]) -> list[Expression]:
+    """The numbers that lead to the lines of a tensor's layer, else to any tensor.
+
+    A number that does neither is near the law's by chance.
+    """
+    if not lines:
+        return list(numbers)
+    led = {each: list(reached([each], lambda e: e.users)) for each in numbers}
+    constructing = [each for each in numbers if any(user.source in lines for user in led[each])]
+    return constructing or [each for each in numbers if any(_fills_a_tensor(user) for user in led[each])]
+
+
+def _without_sign(each: Expression) -> Expression:
+    """The number itself where only its sign was changed, as for a uniform law's bound."""
+    return each.values[0][1] if each.kind == "operation" and each.label == "USub" else each
+
+
+def _fills_a_tensor(each: Expression) -> bool:
+    """Whether a call makes a tensor or is given one."""
+    return each.kind == "call" and any(inner.mark[0] == "a" for inner in (each, *each.operands))
+
+
+def _numbers(law: Law) -> tuple[list[float], float]:
+    """The numbers that a program may have written for a law, and the slack of measuring."""
+    if law.family is Family.CONSTANT:
+        return [law.mean], EXACT
+    slack = max(LEAST, ERRORS * law.error)
+    return ([law.high, law.low] if law.family is Family.UNIFORM else [law.std, law.scale]), slack
+
+
+def _is_one_of(each: Expression, written: list[float], slack: float) -> bool:
+    """Whether an expression is a number of the user's program near one of some."""
+    if not is_number(each.scalar) or each.scalar in COMMON or each.kind == "input":
+        return False
+    return any(number and math.isclose(float(each.scalar), number, rel_tol=slack) for number in written)

@@ -1,0 +1,130 @@
+"""Rates that are the reference's, but set at other steps.
+
+An argument of a schedule says when.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from paralign.locate.provenance.search.blame import Blamed
+from paralign.locate.provenance.tracing_back import is_close
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from paralign.locate.provenance.tracing_back import Sides
+    from paralign.locate.provenance.values.value_graph import Expression, ValueGraph
+
+    Rates = Sequence[Sequence[float]]
+
+#: two steps in a row, in which what counts them is looked for
+_COUNTED_IN = (2, 3)
+
+#: different rates, and steps that are compared, by which a schedule is known to be late
+_TELLING = 4
+
+#: steps by which a schedule counts otherwise than the steps that are made
+COUNTED = (0, 1, -1)
+
+
+def of_times(sides: Sides) -> Blamed | None:
+    """The argument of a schedule that names the steps of wrongly timed changes.
+
+    None unless both sides have the same rates in the same order, and one argument names more of these steps than others.
+    """
+    moved = _moved(sides.candidate.rates, sides.reference.rates)
+    given = {e.source: e for call in _schedules(sides.candidate) for _, e in call.inputs if e.file and _steps(e)}
+    begins = {0, *(number for each in given.values() for number in _steps(each))}
+    for counted in COUNTED:
+        named = {each: _named(each, [step + counted for step in moved], begins) for each in given.values()}
+        most = [each for each, count in named.items() if count and count == max(named.values())]
+        if len(most) == 1:
+            return Blamed(most[0], most)
+    return None
+
+
+def of_counting(sides: Sides) -> Blamed | None:
+    """What a schedule counts its steps by, where its rates are those of a step beside.
+
+    None unless the user's own code reads a number that grows by one with each step.
+    """
+    if not any(_is_late(sides.candidate.rates, sides.reference.rates, steps) for steps in (1, -1)):
+        return None
+    own, due = (_growing(graph) for graph in (sides.candidate, sides.reference))
+    if not own:
+        return None
+    strange = [each for each in own if all(each.scalar != other.scalar for other in due)]
+    first = _taken(strange[0] if strange else own[-1])
+    return Blamed(first, [first]) if first.file else None
+
+
+def _growing(graph: ValueGraph) -> list[Expression]:
+    """The whole numbers of a step that are greater by one in the next."""
+    counts = [_whole_numbers(graph.of_step(step)) for step in _COUNTED_IN]
+    grown = [each for place, each in counts[0].items() if place in counts[1] and counts[1][place].scalar == each.scalar + 1]
+    return sorted(grown, key=lambda each: each.number)
+
+
+def _taken(each: Expression) -> Expression:
+    """A number that is read; of one that is handed in, what is first computed of it."""
+    if each.kind not in ("parameter", "input"):
+        return each
+    computed = [user for user in each.users if user.kind == "operation" and user.file and not isinstance(user.scalar, bool)]
+    return computed[0] if computed else each
+
+
+def _is_late(own: Rates, due: Rates, steps: int) -> bool:
+    """Whether the rates are the reference's of so many steps before, and no others."""
+    pairs = [(own[step], due[step - steps]) for step in range(len(own)) if 0 <= step - steps < len(due)]
+    told = {tuple(sorted(rates)) for rates in own}
+    return len(told) >= _TELLING and len(pairs) >= _TELLING and all(_alike(one, other) for one, other in pairs)
+
+
+def _whole_numbers(expressions: Sequence[Expression]) -> dict[tuple[str, str, str], Expression]:
+    """The first whole number that each place of the user's code made in a step."""
+    found: dict[tuple[str, str, str], Expression] = {}
+    for each in expressions:
+        if (each.file or each.kind == "input") and each.kind != "constant" and type(each.scalar) is int:
+            found.setdefault((each.source, each.kind, each.label), each)
+    return found
+
+
+def _named(each: Expression, steps: Sequence[int], begins: Collection[int]) -> int:
+    """How many steps an argument holds, counted from a beginning that it does not hold."""
+    held = _steps(each)
+    return max((sum(step - begin in held for step in steps) for begin in begins if begin not in held), default=0)
+
+
+def _moved(own: Rates, due: Rates) -> list[int]:
+    """The steps of changes that the reference makes at others; none if rates differ."""
+    changes = [_changes(rates) for rates in (own, due)]
+    if len(own) != len(due) or not own or not _alike(own[0], due[0]):
+        return []
+    pairs = list(zip(*changes, strict=False))
+    if not all(_alike(own[one], due[other]) for one, other in pairs):
+        return []
+    return [one for one, other in pairs if one != other]
+
+
+def _changes(rates: Rates) -> list[int]:
+    """The steps that have other rates than the one before."""
+    return [step for step, (before, now) in enumerate(pairwise(rates), 1) if not _alike(before, now)]
+
+
+def _alike(one: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether two steps have the same rates; the order of groups is each side's own."""
+    return len(one) == len(other) and all(map(is_close, sorted(one), sorted(other)))
+
+
+def _schedules(graph: ValueGraph) -> list[Expression]:
+    """The calls that construct something between the model and the first step."""
+    return [each for each in graph.building() if each.kind == "call" and each.is_object]
+
+
+def _steps(each: Expression) -> list[int]:
+    """The numbers of steps that an argument holds: one whole number, or a list of such."""
+    listed = each.mark[1] if each.mark[0] == "l" else [each.scalar]
+    whole = [number for number in listed if isinstance(number, int) and not isinstance(number, bool) and number > 0]
+    return whole if len(whole) == len(listed) else []
