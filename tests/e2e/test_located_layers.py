@@ -116,3 +116,56 @@ def test_a_step_is_missing_before_several_that_would_not_fit_together_if_only_on
 
 def test_a_right_port_has_no_such_line(located):
     assert located("blocks(12, 16, 2)", "blocks(12, 16, stride=2)")[0] == []
+
+
+CAUSAL = """
+class Causal(nn.{layer}):
+    def __init__(self, inner, outer, dilation):
+        super().__init__()
+        self.cut = 2 * dilation
+        self.conv = nn.{conv}(inner, outer, 3, padding=self.cut, dilation=dilation)
+        self.norm = nn.GroupNorm(2, outer)
+
+    def forward(self, x):
+        return {f}.relu(self.norm(self.conv(x)[:, :, : -self.cut]))
+
+
+class Net(nn.{layer}):
+    def __init__(self):
+        super().__init__()
+        self.first = Causal(3, 8, 1)
+        self.second = Causal(8, 8, 2)
+
+    def forward(self, x):
+        return self.second(self.first(x)).mean({axis}=2)
+
+
+def build_model():
+    {seed}(0)
+    return Net()
+"""
+
+
+@pytest.mark.parametrize(("dilation", "named"), [(3, True), (2, False)])
+def test_a_layer_whose_weight_is_arranged_before_it_is_used_is_told_by_its_arguments(written_side, dilation, named):
+    """Paddle's one-dimensional convolution takes its weight by two steps, and makes more than the reference's: a later step cuts it."""
+    texts = [
+        head + CAUSAL.format(layer=layer, conv=conv, f=f, axis=axis, seed=seed).replace("(8, 8, 2)", f"(8, 8, {number})")
+        for head, layer, conv, f, axis, seed, number in (
+            ("import torch\nfrom torch import nn\n", "Module", "Conv1d", "torch", "dim", "torch.manual_seed", 2),
+            ("import paddle\nfrom paddle import nn\nfrom paddle.nn import functional as F\n", "Layer", "Conv1D", "F", "axis", "paddle.seed", dilation),
+        )
+    ]  # fmt: skip
+    sides = [written_side(name, text, "build_model") for name, text in zip(("torch", "paddle"), texts, strict=True)]
+    inputs = np.random.default_rng(0).standard_normal((2, 3, 20)).astype("float32")
+    (stage,) = check(*sides, inputs=inputs, stages=["forward"]).stages
+    assert bool(stage.divergences) == named
+    if not named:
+        return
+    first = stage.divergences[0]
+    places = [first.candidate.source, *first.candidate.lines]
+    told = [texts[1].splitlines()[int(place.rpartition(":")[2]) - 1] for place in places]
+    assert any("Causal(8, 8, 3)" in line for line in told)
+    assert any("nn.Conv1D(inner" in line for line in told[:2])
+    assert (first.what, first.candidate.name) == ("different", "second.conv")
+    assert first.candidate.arguments["dilations"] == [1, 3]

@@ -66,7 +66,7 @@ def weights():
     )
     lost = Pair("fc.scale", record(1, "fc.scale", role="parameter", shape=(4,)), None, how="none", verdict=DIVERGED)
     lost.notes.append(
-        "no twin of this name; of layer Linear, leaf 'scale' and shape (4,), 1 left over in the reference and 0 in the candidate"
+        "no counterpart of this name; of layer Linear, leaf 'scale' and shape (4,), 1 left over in the reference and 0 in the candidate"
     )
     pairs = [Pair("fc.weight", first, second, transform="transpose(1, 0)", stats=stats(0.0), verdict=ALIGNED), lost]
     return StageResult(

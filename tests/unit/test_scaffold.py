@@ -266,6 +266,16 @@ def test_the_command_says_what_it_found(repository, tmp_path, capsys):
     assert cli.main(["init", str(tmp_path / "x"), "--model", "Net"]) == 2
 
 
+@pytest.mark.parametrize(("count", "said"), [(1, "read 1 file of "), (2, "read 2 files of ")])
+def test_files_that_were_read_are_counted(tmp_path, capsys, count, said):
+    source = tmp_path / "source"
+    source.mkdir()
+    for number in range(count):
+        (source / f"net{number}.py").write_text("from torch import nn\n\n\nclass Net(nn.Module):\n    pass\n")
+    assert cli.main(["init", str(tmp_path / "port"), "--reference", str(source)]) == 0
+    assert capsys.readouterr().out.startswith(said)
+
+
 # -- what the model is called with ---------------------------------------------------------------------------------------------------------
 
 

@@ -164,7 +164,7 @@ def test_where_no_assignment_is_right_none_is_called_mapped():
 
 def test_the_outputs_may_be_equal_although_a_tensor_is_missing():
     notes = run(Model(weight=weight(), scale=np.ones(5)), Model(weight=weight(1)))["weights"].notes
-    assert "the outputs are equal although not all tensors have a twin: what is missing does not act on them" in notes
+    assert "the outputs are equal although not all tensors have a counterpart: what is missing does not act on them" in notes
 
 
 CROSSED = """

@@ -197,7 +197,7 @@ def test_unequal_numbers_are_not_guessed_at():
     result = plan(reference, state(("x.weight", "Linear", (4, 4))), "torch", "paddle")
     assert not result.moves
     assert notes(result.extra) == {
-        "x.weight": "no twin of this name; of layer Linear, leaf 'weight' and shape (4, 4), 2 left over in the "
+        "x.weight": "no counterpart of this name; of layer Linear, leaf 'weight' and shape (4, 4), 2 left over in the "
         "reference and 1 in the candidate"
     }
     assert set(notes(result.missing)) == {"a.weight", "b.weight"}
@@ -453,10 +453,10 @@ def test_values_of_another_shape_are_refused():
 
 def test_a_tensor_without_a_twin_cannot_be_moved():
     move = square(None)
-    move.candidate, move.note = None, "no twin of this name"
+    move.candidate, move.note = None, "no counterpart of this name"
     with pytest.raises(UsageError) as caught:
         apply(move, Typed(np.zeros((3, 5), "float32"), "float32"))
-    assert str(caught.value) == "this tensor has no twin to be moved to\n  where: one\n  fix:   no twin of this name"
+    assert str(caught.value) == "this tensor has no counterpart to be moved to\n  where: one\n  fix:   no counterpart of this name"
 
 
 @pytest.mark.parametrize(

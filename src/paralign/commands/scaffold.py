@@ -31,9 +31,11 @@ def from_reference(directory: Path, repository: Path, model: str) -> int:
 
 def _told(found: Survey) -> list[str]:
     from paralign.errors import one_line
+    from paralign.report.language import of_one
     from paralign.scaffold.survey import Kind
 
-    lines = [f"read {len(found.files)} files of {one_line(str(found.root))}"]
+    count = of_one(f"{len(found.files)} files")
+    lines = [f"read {count} of {one_line(str(found.root))}"]
     for kind in Kind:
         classes = found.models if kind is Kind.MODEL else found.classes(kind)
         names = [f"{each.name} ({each.place})" for each in classes] + [f"{each.name} ({each.place})" for each in found.used(kind)]

@@ -197,7 +197,7 @@ def _reason(move: mapping.Move) -> tuple[str, str]:
         record, where = move.reference, "destination"
     else:
         record, where = move.reference or move.candidate, "source"
-    return (record.name if record is not None else ""), move.note or f"no twin in the model of the {where}"
+    return (record.name if record is not None else ""), move.note or f"no counterpart in the model of the {where}"
 
 
 def _proven(

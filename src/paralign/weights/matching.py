@@ -471,7 +471,8 @@ class _Matching:
                 continue
             key = _tensor_key([tensor])
             move.note = self.notes.get(tensor) or (
-                f"no twin of this name; of {described(tensor)}, {ours[key]} left over in the reference and {theirs[key]} in the candidate"
+                f"no counterpart of this name; of {described(tensor)}, {ours[key]} left over in the reference "
+                f"and {theirs[key]} in the candidate"
             )
             (self.plan.missing if move.reference else self.plan.extra).append(move)
         self._name_rules()

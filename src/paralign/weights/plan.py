@@ -396,7 +396,7 @@ def _ends(move: Move) -> tuple[Record, Record]:
     if move.reference is None or move.candidate is None:
         record = move.reference or move.candidate
         raise UsageError(
-            "this tensor has no twin to be moved to",
+            "this tensor has no counterpart to be moved to",
             where=record.name if record else None,
             hint=move.note or "apply only what stands under 'moves'",
         )

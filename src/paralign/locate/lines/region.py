@@ -52,12 +52,15 @@ def of_one_layer(judgement: Judgement, region: list[Operation]) -> tuple[Operati
 
 
 def _is_same_layer(judgement: Judgement, operation: Operation, twin: Operation) -> bool:
-    """Whether two operations take parameters, and only parameters are foreign."""
-    if not operation.takes_parameter:
+    """Whether two operations take parameters, and only parameters are foreign.
+
+    Parameters may be arranged before they are taken.
+    """
+    if not any(before_any_moves(v).is_parameter for v in operation.inputs):
         return False
     taken = judgement.partners_of(operation.inputs)
     foreign = [v for v in twin.inputs if v not in taken and is_telling(v)]
-    return all(v.is_parameter for v in foreign)
+    return all(before_any_moves(v).is_parameter for v in foreign)
 
 
 def _makes_something_else(judgement: Judgement, operation: Operation, twin: Operation) -> bool:

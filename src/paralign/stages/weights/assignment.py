@@ -130,7 +130,7 @@ def proven(context: Context, result: StageResult, plan: Plan, candidate: Capture
         if line.startswith(FUSED)
     ]
     if not proof.plan.complete:
-        result.notes.append("the outputs are equal although not all tensors have a twin: what is missing does not act on them")
+        result.notes.append("the outputs are equal although not all tensors have a counterpart: what is missing does not act on them")
     proof = _follow_copies(context, result, proof, candidate)
     result.notes += [f"ambiguous: {alike.told()}" for alike in proof.ambiguous]
     result.notes += [f"not tried, for want of time: {line}" for line in proof.untested]

@@ -167,7 +167,7 @@ def _leave_out_tables(result: StageResult) -> None:
     for pair in result.pairs:
         record = pair.record
         if pair.how == "none" and record is not None and record.role == "buffer":
-            pair.leave_out(Unjudged.UNNEEDED, "no twin, and the outputs are equal without: the other side computes it")
+            pair.leave_out(Unjudged.UNNEEDED, "no counterpart, and the outputs are equal without: the other side computes it")
 
 
 def _notes(plan: Plan, *, settled: bool) -> list[str]:
@@ -178,7 +178,7 @@ def _notes(plan: Plan, *, settled: bool) -> list[str]:
     laid_out = sum(1 for r in plan.sources if any(m.transform for m in plan.moves_of(r.name)))
     notes = [f"{len(plan.sources)} tensors mapped, {laid_out} of them in another layout, by layer type"]
     if plan.dropped:
-        notes.append(f"{len(plan.dropped)} without a twin by design, left out: {_some([_name(m) for m in plan.dropped])}")
+        notes.append(f"{len(plan.dropped)} without a counterpart by design, left out: {_some([_name(m) for m in plan.dropped])}")
     ways = Counter(move.how for move in plan.moves)
     for how, order in (("order", "order"), ("calls", "order of execution")):
         if ways[how]:
