@@ -9,9 +9,10 @@ from paralign.catalogue.binding import Bound, bind
 from paralign.catalogue.conditions import holds
 from paralign.catalogue.entries import Entry, Outcome
 from paralign.catalogue.lookup import entries_of_paddle
-from paralign.catalogue.naming import names, paddle_argument, paddle_name, torch_signature
-from paralign.catalogue.parameters import literal, stored
+from paralign.catalogue.naming import paddle_argument, paddle_name, torch_signature
+from paralign.catalogue.parameters import stored
 from paralign.port.inventory import Basis, Note, Status
+from paralign.port.signature_defaults import differing_defaults
 from paralign.port.values import Form, Use
 
 if TYPE_CHECKING:
@@ -84,16 +85,8 @@ def _defaults(use: Use, bound: Bound, ours: Signature, paddle: Table) -> list[No
     for reference in _references(paddle).get(use.name, []):
         if reference.rpartition(".")[2].casefold() != last:
             continue
-        for each in torch_signature(reference).parameters:
-            target = paddle_argument(each.name, {}, ours)
-            parameter = None if target is None else ours.parameter(target)
-            if parameter is None or target in bound.given or each.name in names().ignored:
-                continue
-            try:
-                theirs, mine = literal(each.default), literal(parameter.default)
-            except ValueError:
-                continue
-            if theirs is None or mine is None or theirs == mine or type(theirs) is not type(mine):
+        for each, parameter in differing_defaults(torch_signature(reference), ours):
+            if parameter.name in bound.given:
                 continue
             text = (
                 f"by the signatures {parameter.name}={parameter.default} here and {each.name}={each.default} in {reference}; not executed"

@@ -15,11 +15,12 @@ from paralign.catalogue.conditions import holds
 from paralign.catalogue.entries import Entry, Outcome, read_all
 from paralign.catalogue.lookup import entries_of
 from paralign.catalogue.naming import function_of, names, paddle_argument, paddle_name, torch_signature
-from paralign.catalogue.parameters import Kind, Signature, literal, stored
+from paralign.catalogue.parameters import Kind, Signature, stored
 from paralign.catalogue.source_fixes import advice
 from paralign.port.inventory import Basis, Note, Status
 from paralign.port.ownership import LIBRARIES
 from paralign.port.reverse import judge_paddle
+from paralign.port.signature_defaults import differing_defaults
 from paralign.port.values import Form, Use
 
 if TYPE_CHECKING:
@@ -293,19 +294,10 @@ def _not_offered(name: str) -> Note:
 
 def _defaults(use: Use, port: str, paddle: Table) -> list[Note]:
     """Defaults that differ by the signatures, for a pair that the catalogue does not execute."""
-    signature, ours = torch_signature(use.name), _ours(port, paddle)
     bound = _bound(use, use.name)
     found = []
-    for each in signature.parameters:
-        target = paddle_argument(each.name, {}, ours)
-        parameter = None if target is None else ours.parameter(target)
-        if parameter is None or each.name in bound.given or each.name in names().ignored:
-            continue
-        try:
-            theirs, mine = literal(each.default), literal(parameter.default)
-        except ValueError:
-            continue
-        if theirs is None or mine is None or theirs == mine or type(theirs) is not type(mine):
+    for each, parameter in differing_defaults(torch_signature(use.name), _ours(port, paddle)):
+        if each.name in bound.given:
             continue
         text = f"by the signatures {each.name}={each.default} here and {parameter.name}={parameter.default} in Paddle; not executed"
         found.append(Note(Status.CONDITIONAL, text, f"{parameter.name}={each.default}"))

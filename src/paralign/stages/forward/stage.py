@@ -25,6 +25,7 @@ from paralign.worker.session import DOUBLE, NATIVE
 if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.context import Context
+    from paralign.dtypes import Typed
     from paralign.locate.suspects.other_ways import OtherWay
     from paralign.model import Record
     from paralign.stages.common.judging import Method
@@ -64,13 +65,9 @@ def _unblocked(context: Context, result: StageResult) -> StageResult:
     values = moved_weights.movable(context)
     if not values:
         return result
-    try:
-        with moved_weights.moved(context, values):
-            again = judged(context)
-    except WorkerFailed as failure:
-        result.notes.append(
-            f"with its constant parameters moved by noise, the {failure.side} failed with {failure.type}: {failure.message}"
-        )
+    again = _judged_moved(context, values)
+    if isinstance(again, WorkerFailed):
+        result.notes.append(f"with its constant parameters moved by noise, the {again.side} failed with {again.type}: {again.message}")
         return result
     if again.verdict == UNDERPOWERED:
         return result
@@ -78,18 +75,23 @@ def _unblocked(context: Context, result: StageResult) -> StageResult:
     return again
 
 
+def _judged_moved(context: Context, values: dict[str, Typed]) -> StageResult | WorkerFailed:
+    """The result with parameters moved on both sides, or how a side fails then."""
+    try:
+        with moved_weights.moved(context, values):
+            return judged(context)
+    except WorkerFailed as failure:
+        return failure
+
+
 def _unhidden(context: Context, result: StageResult) -> StageResult:
     """The result with zero parameters moved, where outputs differ then; else as it was."""
     values = moved_weights.hiding(context)
     if not values:
         return result
-    try:
-        with moved_weights.moved(context, values):
-            again = judged(context)
-    except WorkerFailed as failure:
-        result.notes.append(
-            f"with its parameters of zeros moved by noise, the {failure.side} failed with {failure.type}: {failure.message}"
-        )
+    again = _judged_moved(context, values)
+    if isinstance(again, WorkerFailed):
+        result.notes.append(f"with its parameters of zeros moved by noise, the {again.side} failed with {again.type}: {again.message}")
         return result
     if again.verdict == DIVERGED:
         again.notes.insert(0, moved_weights.hidden(values))

@@ -12,7 +12,7 @@ from paralign.errors import WorkerFailed
 from paralign.locate.data.distances import apart
 from paralign.model import Noise, Pair
 from paralign.stages.common.judging import Method, settle
-from paralign.stages.infer.rounded_weights import moved
+from paralign.stages.infer.rounded_weights import moved, paths_of
 from paralign.worker.protocol import Infer
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def excuse(context: Context, result: StageResult, reference: Capture, candidate:
     wrong = [pair for pair in result.pairs if pair.wrong and _is_near(pair)]
     if not wrong:
         return
-    paths = list(dict.fromkeys(str(pair.reference.attrs["path"]) for pair in wrong if pair.reference is not None))
+    paths = paths_of(wrong)
     exact = _in_double(context, paths)
     left, agreed = [], []
     for pair in wrong:

@@ -14,11 +14,13 @@ from paralign.errors import WorkerFailed
 from paralign.worker.protocol import Infer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from paralign.capture import Capture
     from paralign.context import Context
-    from paralign.model import Record
+    from paralign.model import Pair, Record
 
 #: how often weights are moved, and the number of the run whose weights are as they are
 TIMES, AS_IT_IS = 8, -1
@@ -60,3 +62,9 @@ def moved(context: Context, paths: list[str]) -> Moved | None:
     except WorkerFailed:
         return None
     return None if Infer.answer(capture).failed else Moved(asked, capture)
+
+
+def paths_of(pairs: Iterable[Pair]) -> list[str]:
+    """The programs whose predictions some pairs are of."""
+    references = [pair.reference for pair in pairs if pair.reference is not None]
+    return list(dict.fromkeys(str(record.attrs["path"]) for record in references))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from paralign.model import ALIGNED, Pair
-from paralign.stages.infer.rounded_weights import moved
+from paralign.stages.infer.rounded_weights import moved, paths_of
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
@@ -34,7 +34,7 @@ def excuse(context: Context, result: StageResult, reference: Capture, candidate:
     wrong = [pair for pair in result.pairs if pair.wrong and _is_whole(pair)]
     if not wrong:
         return
-    paths = list(dict.fromkeys(str(pair.reference.attrs["path"]) for pair in wrong if pair.reference is not None))
+    paths = paths_of(wrong)
     found = moved(context, paths)
     if found is None:
         return
