@@ -175,7 +175,10 @@ def drawn(group: str, count: int, seed: int, minutes: float) -> Draw:
 
 def registered() -> dict[str, str]:
     """Every rule that proposes a line: its id, and what it knows."""
+    from paralign.locate.described import GRADIENT
     from paralign.locate.lines import choose, kinds, number_lines
+    from paralign.locate.optimizer import watched_steps
+    from paralign.locate.provenance.tracing_back import STAGE
     from paralign.locate.shared_lines import SHARED
 
     lists = (
@@ -188,7 +191,13 @@ def registered() -> dict[str, str]:
         kinds.REGION_RULES,
         choose.OPERATION_RULES,
     )
-    return {rule.id: rule.about for rules in lists for rule in rules} | {SHARED: "the line that several regions have in common"}
+    alone = {
+        SHARED: "the line that several regions have in common",
+        GRADIENT: "the operation behind which a gradient is wrong first",
+        watched_steps.RULE: "the operation of an optimizer's own step that is wrong first",
+        STAGE: "what the stage named itself, where no rule knows better",
+    }
+    return {rule.id: rule.about for rules in lists for rule in rules} | alone
 
 
 def earnings(rows: list[dict[str, Any]]) -> dict[str, Earning]:
