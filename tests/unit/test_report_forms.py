@@ -304,6 +304,7 @@ def test_every_stage_stands_in_a_row_above_all_else_with_its_verdict_in_words(re
     ):
         assert said in text
     assert 'href="#stage-2"' in row
+    assert text.index("- data not run") < text.index("~ metric") < text.index("- loss not tested") < text.index("✗ backward")
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_a_right_initialisation_is_aligned_and_its_laws_are_named():
     assert (result.verdict, wrong(result)) == (ALIGNED, [])
     assert result.coverage == [Coverage("seeds", 30, 30), Coverage("tensors", 7, 7)]
     said = {p.key.rpartition(".")[2]: p.notes[0] for p in result.pairs}
-    assert said["weight"].startswith("PyTorch's default: U(±1/sqrt(fan_in)) = U(-0.1768, 0.1768)")
+    assert said["weight"].startswith("PyTorch's default U(±1/sqrt(fan_in)) = U(-0.1768, 0.1768)")
     assert said["square"].startswith("orthogonal, gain 1 ")
     assert said["table"].startswith("N(mean ")
     assert said["cut"].startswith("normal of std 0.02")

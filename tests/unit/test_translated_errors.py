@@ -127,6 +127,11 @@ def test_no_table_is_long_and_none_says_a_sentence_twice():
         # a name that holds words of the sentence does not move its parts
         ("'a of shape b' is said to be int8, its storage is int16", "'a of shape b' 声明为 int8，其存储为 int16"),
         ("reference: torch 2.13.0+cpu on cpu, Python 3.11.7", "参考：torch 2.13.0+cpu，设备 cpu，Python 3.11.7"),
+        # the name of a law is no clause of its own
+        (
+            "PyTorch's default U(±1/sqrt(fan_in)) = U(-0.2, 0.2) (fit p = 0.6) in the reference, constant 0 in the candidate",
+            "参考为 PyTorch's default U(±1/sqrt(fan_in)) = U(-0.2, 0.2) (fit p = 0.6)，复现为 constant 0",
+        ),
         # a part that is a sentence, a side, and a list of clauses
         ("the pickle inside is truncated or damaged: bytes follow its end", "其中的 pickle 被截断或已损坏：结尾之后还有字节"),
         ("the reference failed: ValueError: x: y", "参考运行失败：ValueError：x: y"),

@@ -133,6 +133,7 @@ def html(both: Both, *, title: str = "paralign", command: str = "", language: st
         first=first,
         failed=failed,
         passed=_panes(*failed.raised[:PASSED]) if failed is not None else [],
+        row=_in_order(report.stages),
         marks=MARKS,
         missing=[name for name in BY_NAME if name not in {stage.name for stage in report.stages}],
         panes={stage.name: [_panes(fault.reference, fault.candidate) for fault in stage.faults] for stage in report.stages},
@@ -140,6 +141,16 @@ def html(both: Both, *, title: str = "paralign", command: str = "", language: st
         operations=_packed(_shown_operations(known.get("operations") or {}, report)),
         drawings={name: _packed(each) for name, each in (known.get("stages") or {}).items()},
     )
+
+
+def _in_order(stages: Sequence[StageTold]) -> list[tuple[str, StageTold | None, int]]:
+    """All stages in the order of the guide, whatever order they ran in.
+
+    Of each its name, what is told of it (None where it was not run), and its number on the page.
+    """
+    told_of = {stage.name: (stage, number) for number, stage in enumerate(stages, 1)}
+    names = dict.fromkeys([*BY_NAME, *told_of])
+    return [(name, *told_of.get(name, (None, 0))) for name in names]
 
 
 def _shown_operations(operations: dict[str, Any], report: Told) -> dict[str, Any]:

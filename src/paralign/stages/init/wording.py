@@ -24,20 +24,20 @@ NEAR = 0.005
 
 #: rules for the bound of a uniform law around zero, likeliest first
 BOUNDS: tuple[Rule, ...] = (
-    ("PyTorch's default: U(±1/sqrt(fan_in))", lambda i, _: 1 / math.sqrt(i)),
-    ("XavierUniform: U(±sqrt(6/(fan_in + fan_out)))", lambda i, o: math.sqrt(6 / (i + o))),
-    ("KaimingUniform: U(±sqrt(6/fan_in))", lambda i, _: math.sqrt(6 / i)),
-    ("KaimingUniform of fan_out: U(±sqrt(6/fan_out))", lambda _, o: math.sqrt(6 / o)),
-    ("LeCunUniform: U(±sqrt(3/fan_in))", lambda i, _: math.sqrt(3 / i)),
+    ("PyTorch's default U(±1/sqrt(fan_in))", lambda i, _: 1 / math.sqrt(i)),
+    ("XavierUniform U(±sqrt(6/(fan_in + fan_out)))", lambda i, o: math.sqrt(6 / (i + o))),
+    ("KaimingUniform U(±sqrt(6/fan_in))", lambda i, _: math.sqrt(6 / i)),
+    ("KaimingUniform of fan_out U(±sqrt(6/fan_out))", lambda _, o: math.sqrt(6 / o)),
+    ("LeCunUniform U(±sqrt(3/fan_in))", lambda i, _: math.sqrt(3 / i)),
     ("U(±1/sqrt(fan_out))", lambda _, o: 1 / math.sqrt(o)),
 )
 
 #: rules for the deviation of a normal law around zero, likeliest first
 DEVIATIONS: tuple[Rule, ...] = (
-    ("KaimingNormal: N(0, sqrt(2/fan_in))", lambda i, _: math.sqrt(2 / i)),
-    ("KaimingNormal of fan_out: N(0, sqrt(2/fan_out))", lambda _, o: math.sqrt(2 / o)),
-    ("XavierNormal: N(0, sqrt(2/(fan_in + fan_out)))", lambda i, o: math.sqrt(2 / (i + o))),
-    ("LeCunNormal: N(0, 1/sqrt(fan_in))", lambda i, _: 1 / math.sqrt(i)),
+    ("KaimingNormal N(0, sqrt(2/fan_in))", lambda i, _: math.sqrt(2 / i)),
+    ("KaimingNormal of fan_out N(0, sqrt(2/fan_out))", lambda _, o: math.sqrt(2 / o)),
+    ("XavierNormal N(0, sqrt(2/(fan_in + fan_out)))", lambda i, o: math.sqrt(2 / (i + o))),
+    ("LeCunNormal N(0, 1/sqrt(fan_in))", lambda i, _: 1 / math.sqrt(i)),
 )
 
 #: kinds of layers that make a network a transformer for what the guide says of sensitivity
