@@ -115,9 +115,13 @@ def _silent(gradients: Sequence[Ends], names: Sequence[tuple[str, str]]) -> set[
 
     That of a bias before a normalisation is, and Adam makes a motion of it.
     """
-    sizes = [max((each.rms for each in pair if each is not None and each.mark[0] == "a"), default=None) for pair in gradients]
-    most = max((size for size in sizes if size is not None), default=0.0)
-    return {name for name, size in zip(names, sizes, strict=True) if size is not None and size <= ROUNDING * most}
+    sizes: dict[tuple[str, str], float] = {}
+    for name, pair in zip(names, gradients, strict=True):
+        known = [each.rms for each in pair if each is not None and each.mark[0] == "a"]
+        if known:
+            sizes[name] = max(known)
+    most = max(sizes.values(), default=0.0)
+    return {name for name, size in sizes.items() if size <= ROUNDING * most}
 
 
 def _told(sides: Sides, step: int, figure: str) -> Ends:

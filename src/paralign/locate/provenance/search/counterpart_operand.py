@@ -53,9 +53,13 @@ def differing(each: Expression, twin: Expression | None, known: Counterparts) ->
         return None
     pairs = [_of_one_size(own, due) for own, due in paired(each, twin)]
     apart = [pair for pair in pairs if is_alike(pair.own, pair.due) is False]
-    firsts = [pair for pair in apart if not any(other is not pair and _is_made_of(pair.own, other.own) for other in apart)]
-    found = firsts or [pair for pair in pairs if has_other_order(pair.own, pair.due)]
+    found = _made_first(apart) or [pair for pair in pairs if has_other_order(pair.own, pair.due)]
     return Apart(_first_of_order(found[0].own), found[0].due) if len(found) == 1 else None
+
+
+def _made_first(apart: Sequence[Apart]) -> list[Apart]:
+    """The operands of which none is made of another one."""
+    return [pair for pair in apart if not any(other is not pair and _is_made_of(pair.own, other.own) for other in apart)]
 
 
 def _is_counterpart(twin: Expression, each: Expression) -> bool:

@@ -124,8 +124,13 @@ def _parts(said: dict[str, Expression], choice: Choice) -> bool:
 def _other_texts(condition: Expression, reference: Iterable[Expression]) -> Expression | None:
     """The one list of texts behind a condition that shares some texts with the reference's."""
     known = [set(e.mark[1]) for e in reference if _is_texts(e)]
-    lists = [e for e in behind(condition) if e.kind == "display" and _is_texts(e)]
-    strange = {e.source: e for e in lists if set(e.mark[1]) not in known and any(set(e.mark[1]) & held for held in known)}
+    strange: dict[str, Expression] = {}
+    for each in behind(condition):
+        if each.kind != "display" or not _is_texts(each):
+            continue
+        texts = set(each.mark[1])
+        if texts not in known and any(texts & held for held in known):
+            strange[each.source] = each
     return next(iter(strange.values())) if len(strange) == 1 else None
 
 

@@ -191,7 +191,7 @@ def of_rates(sides: Sides) -> Blamed | None:
     end, due = _ends_of_rate(sides, step)
     if end is None:
         return None
-    now = reference.of_step(step)
+    now = reference.in_schedule_step(step)
     again = {each.source for each in now}  # lines of the schedule: what they made at the first step is right there alone
     settings = [each for each in behind_all(reference.roots(("optimizer", "scheduler"))) if each.source not in again]
     seen = SeenApart([*settings, *now, *behind_all([due] if due is not None else [])])
@@ -201,7 +201,7 @@ def of_rates(sides: Sides) -> Blamed | None:
     right: list[Expression] = []
     for number in steps[1:]:
         if _are_close(graph.rates[number], reference.rates[number]):
-            rate = _rate(graph, graph.of_step(number), graph.rates[number][0])
+            rate = _rate(graph, graph.in_schedule_step(number), graph.rates[number][0])
             right += [rate] if rate is not None else []
     found = Search(end, due, seen, reference.expressions, excused=right).first()
     return found if found is None else _other_number(found.expression, now) or found
@@ -246,7 +246,7 @@ def _wrong_rates(own: Sequence[float], due: Sequence[float]) -> list[tuple[float
 
 def _made_rate(graph: ValueGraph, step: int, rate: float) -> Expression | None:
     """What made one of a step's rates, or its factor."""
-    return _rate(graph, graph.of_step(step), rate) or _factor(graph, step, graph.rates[step].index(rate))
+    return _rate(graph, graph.in_schedule_step(step), rate) or _factor(graph, step, graph.rates[step].index(rate))
 
 
 def _ends_of_rate(sides: Sides, step: int) -> tuple[Expression | None, Expression | None]:
@@ -324,8 +324,8 @@ def _factor(graph: ValueGraph, step: int, index: int) -> Expression | None:
     before, now = (graph.rates[n][index] for n in (step - 1, step))
     if not before or is_close(before, now):
         return None
-    earlier = {(e.source, e.kind, e.label): float(e.scalar) for e in graph.of_step(step - 1) if is_number(e.scalar)}
-    for each in reversed(graph.of_step(step)):
+    earlier = {(e.source, e.kind, e.label): float(e.scalar) for e in graph.in_schedule_step(step - 1) if is_number(e.scalar)}
+    for each in reversed(graph.in_schedule_step(step)):
         if not is_number(each.scalar) or each.kind in ("input", "constant"):
             continue
         was = earlier.get((each.source, each.kind, each.label))

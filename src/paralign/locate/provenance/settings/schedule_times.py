@@ -35,14 +35,22 @@ def of_times(sides: Sides) -> Blamed | None:
     None unless both sides have the same rates in the same order, and one argument names more of these steps than others.
     """
     moved = _moved(sides.candidate.rates, sides.reference.rates)
-    given = {e.source: e for call in _schedules(sides.candidate) for _, e in call.inputs if e.file and _steps(e)}
-    begins = {0, *(number for each in given.values() for number in _steps(each))}
+    given = _arguments_of_steps(sides.candidate)
+    begins = {0, *(number for each in given for number in _steps(each))}
     for counted in COUNTED:
-        named = {each: _named(each, [step + counted for step in moved], begins) for each in given.values()}
-        most = [each for each, count in named.items() if count and count == max(named.values())]
-        if len(most) == 1:
+        steps = [step + counted for step in moved]
+        named = {each: _named(each, steps, begins) for each in given}
+        greatest = max(named.values(), default=0)
+        most = [each for each, count in named.items() if count == greatest]
+        if greatest and len(most) == 1:
             return Blamed(most[0], most)
     return None
+
+
+def _arguments_of_steps(graph: ValueGraph) -> list[Expression]:
+    """The user's arguments of schedules that hold numbers of steps, the last of each line."""
+    given = [each for call in _schedules(graph) for _, each in call.inputs]
+    return list({each.source: each for each in given if each.file and _steps(each)}.values())
 
 
 def of_counting(sides: Sides) -> Blamed | None:
@@ -62,7 +70,7 @@ def of_counting(sides: Sides) -> Blamed | None:
 
 def _growing(graph: ValueGraph) -> list[Expression]:
     """The whole numbers of a step that are greater by one in the next."""
-    counts = [_whole_numbers(graph.of_step(step)) for step in _COUNTED_IN]
+    counts = [_whole_numbers(graph.in_schedule_step(step)) for step in _COUNTED_IN]
     grown = [each for place, each in counts[0].items() if place in counts[1] and counts[1][place].scalar == each.scalar + 1]
     return sorted(grown, key=lambda each: each.number)
 
@@ -86,7 +94,8 @@ def _whole_numbers(expressions: Sequence[Expression]) -> dict[tuple[str, str, st
     """The first whole number that each place of the user's code made in a step."""
     found: dict[tuple[str, str, str], Expression] = {}
     for each in expressions:
-        if (each.file or each.kind == "input") and each.kind != "constant" and type(each.scalar) is int:
+        is_users = bool(each.file) or each.kind == "input"
+        if is_users and each.kind != "constant" and type(each.scalar) is int:
             found.setdefault((each.source, each.kind, each.label), each)
     return found
 

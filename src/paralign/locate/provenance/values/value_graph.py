@@ -278,7 +278,7 @@ class ValueGraph:
             return self._places[number]
         return self._places[number] - 1 if name.startswith(_COUNTING) else self._made[number].number
 
-    def of_step(self, number: int) -> list[Expression]:
+    def in_schedule_step(self, number: int) -> list[Expression]:
         """What was computed when a schedule was advanced to a step, or before the first."""
         ends = [self._roots.get(f"step:{n}") for n in (number - 1, number)]
         first = 0 if ends[0] is None else ends[0] + 1
