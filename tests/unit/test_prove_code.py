@@ -361,11 +361,11 @@ def held(tmp_path, monkeypatch):
 
 PLAIN = """
 import numpy as np
-from collections import OrderedDict, deque
+from collections import defaultdict, deque
 
 SCALE = 1.0
 COUNT = 0
-KEPT = OrderedDict()
+KEPT = defaultdict(float)
 
 
 class Log:
@@ -449,7 +449,7 @@ class Empty:
 
 class Ordered:
     def __init__(self, x):
-        self.x, self.order = x, OrderedDict(a=x)
+        self.x, self.order = x, defaultdict(float, a=x)
 
 
 class Queue:
@@ -502,7 +502,7 @@ def test_what_was_not_compared_is_not_proven(held):
     right = ["counted", "logged", "tiny", "gives_named", "written", "appended", "updated", "Slots", "Right"]
     assert [name for name, reason in reasons.items() if reason == ""] == right
     said = {
-        "kept": "changes 'NAME:KEPT', which holds a OrderedDict",
+        "kept": "changes 'NAME:KEPT', which holds a defaultdict",
         "not_finite": "nothing finite",
         "no_elements": "nothing finite",
         "empty": "nothing finite",
@@ -511,7 +511,7 @@ def test_what_was_not_compared_is_not_proven(held):
         "lambda_of": "gives back a function",
         "scaled": "depends on more than its arguments",
         "Empty": "gives nothing back",
-        "Ordered": "the attribute 'order' of its object is a OrderedDict",
+        "Ordered": "the attribute 'order' of its object is a defaultdict",
         "Queue": "the attribute 'items' of its object is a deque",
         "Meter": "depends on more than its arguments",
     }

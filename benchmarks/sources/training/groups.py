@@ -2,8 +2,8 @@
 
 import torch
 import torch.nn as nn
-from torch.optim import SGD, Adam, AdamW
-from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, MultiStepLR, OneCycleLR
+from torch.optim import SGD, Adam, Adamax, AdamW, NAdam, RAdam, RMSprop
+from torch.optim.lr_scheduler import CosineAnnealingLR, ExponentialLR, LambdaLR, MultiStepLR, OneCycleLR
 
 
 class Part(nn.Module):
@@ -243,3 +243,21 @@ def a_rate_that_the_program_sets_beside_a_schedule():
     for group in optimizer.param_groups:
         group["lr"] = 0.05
     return trained(net, optimizer)
+
+
+def rms_with_a_schedule():
+    net = Net()
+    optimizer = RMSprop(net.parameters(), lr=0.01, alpha=0.9, eps=0.05, momentum=0.8)
+    return trained(net, optimizer, ExponentialLR(optimizer, 0.7))
+
+
+def rms_centered_in_groups():
+    net = Net()
+    optimizer = RMSprop([{"params": net.body.parameters(), "lr": 0.002}, {"params": net.head.parameters()}], lr=0.01, centered=True, weight_decay=0.1)
+    return trained(net, optimizer)
+
+
+def betas_of_other_kinds():
+    made = (NAdam, {"momentum_decay": 0.01}), (RAdam, {}), (Adamax, {"weight_decay": 0.1})
+    nets = [Net() for _ in made]
+    return [trained(net, kind(net.parameters(), lr=0.01, betas=(0.8, 0.95), **more)) for net, (kind, more) in zip(nets, made)]

@@ -125,3 +125,37 @@ def group_added():
     optimizer = torch.optim.SGD(net.first.parameters(), lr=0.1)
     optimizer.add_param_group({"params": net.second.parameters(), "lr": 0.2})
     return optimizer.param_groups[1]["lr"]
+
+
+class _Split(nn.BatchNorm2d):
+    def forward(self, x):
+        mean, spread = self.running_mean, (self.running_var + self.eps).sqrt()
+        return (x - mean[None, :, None, None]) / spread[None, :, None, None] * self.momentum
+
+
+def statistics_of_an_own_norm():
+    norm = _Split(3, momentum=0.25)
+    norm.running_mean.copy_(torch.tensor([0.5, -1.0, 2.0]))
+    norm.running_var = torch.tensor([1.0, 4.0, 0.25])
+    plain = nn.BatchNorm2d(3).eval()
+    plain.running_mean = norm.running_mean * 2
+    plain.running_var *= 4
+    x = torch.arange(12.0).reshape(1, 3, 2, 2)
+    return norm(x), plain(x)
+
+
+def own_type_of_a_state():
+    return [value.dtype.is_floating_point and not value.dtype.is_complex for value in _net().parameters()]
+
+
+class _Kept(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("at", torch.ones(1, dtype=torch.long))
+
+    def forward(self, x):
+        return x[int(self.at) :] * float(self.at)
+
+
+def buffer_as_a_number():
+    return _Kept()(torch.arange(4.0))

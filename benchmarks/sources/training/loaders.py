@@ -185,3 +185,15 @@ def loader_of_a_rank():
 
 def ranks_that_nobody_launched():
     return int(os.environ.get("RANK", 0)), int(os.getenv("WORLD_SIZE", "1")), "LOCAL_RANK" in os.environ
+
+
+class _Squares(Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        return {"x": np.full(2, float(index) ** 2), "index": index}
+
+
+def samples_without_batches():
+    return [(sample["x"], sample["index"]) for sample in DataLoader(_Squares(), batch_size=None, sampler=[2, 0, 3])]

@@ -40,7 +40,7 @@ def filled(template: str, bound: Bound) -> str:
 
 
 def simplified(text: str) -> str:
-    """``not False`` as ``True``, ``1 - 0.1`` as ``0.9``: what is a literal is written as one."""
+    """``not False`` as ``True``, ``1 - 0.1`` as ``0.9``, ``'a' == 'a'`` as ``True``: what is a literal is written as one."""
     try:
         node = ast.parse(text, mode="eval").body
     except SyntaxError:
@@ -51,6 +51,10 @@ def simplified(text: str) -> str:
         left, right = node.left, node.right
         if isinstance(left, ast.Constant) and isinstance(right, ast.Constant) and isinstance(right.value, int | float):
             return repr(round(float(left.value) - right.value, 12))  # type: ignore[arg-type]
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq):
+        sides = node.left, node.comparators[0]
+        if all(isinstance(each, ast.Constant) for each in sides):
+            return repr(sides[0].value == sides[1].value)  # type: ignore[attr-defined] # constants, as was just asked
     return text
 
 

@@ -21,6 +21,8 @@ from paralign.port.planning import plan
 from paralign.port.values import Form, Use
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from paralign.catalogue.parameters import Signature, Table
 
 _HOLE = re.compile(r"\{(\w+)\}")
@@ -59,10 +61,16 @@ class Adapter:
             return f"def {name}({signature}):\n    {said}\n    return {self._body()}\n"
         attributes = conversions().attributes.get(self.torch, {})
         kept = "".join(f"        self.{attribute} = {value}\n" for attribute, value in attributes.items())
+        kept += "".join(_renamed(name, ours) for name, ours in self._others(attributes))
         return (
             f"class {name}({self.made.port}):\n    {said}\n\n    _is_adapter = True\n\n"
             f"    def __init__({', '.join(['self', *_parameters(self.takes)])}):\n        super().__init__({self._given()})\n{kept}"
         )
+
+    def _others(self, attributes: Mapping[str, str]) -> list[tuple[str, str]]:
+        """Attributes that Paddle's class has under another name, and that are not kept beside it."""
+        found = {name: ours for head, names in conversions().layers.items() if self.torch.startswith(head) for name, ours in names.items()}
+        return [(name, ours) for name, ours in found.items() if name not in attributes]
 
     def _body(self) -> str:
         if self.made.template:
@@ -81,6 +89,11 @@ class Adapter:
         if name in {each.name for each in self.takes}:
             return name
         return self.made.bound.text(name) or "None"
+
+
+def _renamed(name: str, ours: str) -> str:
+    """An attribute of a class by PyTorch's name: read and set as the one that Paddle has for it."""
+    return f"\n    {name} = property(lambda self: self.{ours}, lambda self, value: self.{ours}.set_value(value))\n"
 
 
 def _parameters(takes: tuple[Parameter, ...]) -> list[str]:

@@ -185,7 +185,8 @@ class CallConverter(Mixer):
         name = ", ".join(sorted({use.name for use in uses}))
         reasons = [reason for use in uses if (reason := self._not_handed_on(use))]
         if reasons:
-            self.by_hand(node, name, reasons[0])
+            later = uses[0].form is Form.PARTIAL and self._is_kept(node) and not self.hidden("_not_converted(")
+            (self._put_off if later else self.by_hand)(node, name, reasons[0])
             return
         self.note(node, name, Fate.EQUAL)
         self.generic_visit(node)
@@ -205,6 +206,15 @@ class CallConverter(Mixer):
             return f"called through a variable with {lost[0] if lost else 'more arguments'}, and nobody executed that on both sides"
         return ""
 
+    def _as_number(self, node: ast.Call) -> None:
+        """Write ``int(x)`` of a tensor as ``int(x.item())``: Paddle's takes none that has axes."""
+        if not isinstance(node.func, ast.Name) or node.func.id not in ("int", "float") or len(node.args) != 1 or node.keywords:
+            return
+        given = node.args[0]
+        if isinstance(given, ast.Name | ast.Attribute | ast.Subscript | ast.Call) and self._is_tensor(given):
+            self.text.edit(self.text.end(given), self.text.end(given), ".item()", node, closes=True)
+            self.note(node, f"torch.Tensor.__{node.func.id}__", Fate.REWRITTEN)
+
     def _without_use(self, node: ast.Call) -> None:
         name = self.named.get(place(node.func))
         if name is not None:
@@ -215,6 +225,7 @@ class CallConverter(Mixer):
             return
         if self.by_text(node):
             return
+        self._as_number(node)
         self._text_of(node)
         if isinstance(node.func, ast.Attribute) and self.seen.imported and self.unknown_method(node, node.func):
             return

@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 _VIEWS = frozenset({"T", "mT", "H", "mH", "data", "grad", "real", "imag"})
 
 
+#: methods of layers that make an attribute of what they are given
+_REGISTER = frozenset({"register_buffer", "register_parameter"})
+
 #: methods that lists have and tensors have not: a list of tensors is taken for one
 _OF_LISTS = frozenset({"append", "extend", "insert", "pop", "remove", "reverse", "clear"})
 
@@ -247,18 +250,27 @@ class Calls:
             return special
         if isinstance(node.func, ast.Attribute):
             owner = self.value(node.func.value, quiet=isinstance(node.func.value, ast.Name | ast.Attribute))
-            self._arguments(node)
+            self._as_attribute(node, owner, self._arguments(node))
             return self._method(node, node.func, owner)
         callee = self.value(node.func, quiet=True)
         self._arguments(node)
         return self._called(node, callee)
 
-    def _arguments(self, node: ast.Call) -> None:
-        for each in node.args:
-            self.value(each)
+    def _as_attribute(self, node: ast.Call, owner: Value, given: Sequence[Value]) -> None:
+        """Note what ``self.register_buffer("mean", torch.zeros(3))`` makes of an attribute."""
+        if not isinstance(owner, Object) or getattr(node.func, "attr", "") not in _REGISTER or len(node.args) <= 1:
+            return
+        name = getattr(node.args[0], "value", None)
+        if isinstance(name, str):
+            owner.of.attributes[name] = joined(owner.of.attributes.get(name), given[1])
+
+    def _arguments(self, node: ast.Call) -> list[Value]:
+        """Read the arguments of a call; what the positional ones stand for."""
+        given = [self.value(each) for each in node.args]
         for keyword in node.keywords:
             self.value(keyword.value)
             self._registered(keyword.arg, keyword.value, node, [other for other in node.keywords if other is not keyword])
+        return given
 
     def _special(self, node: ast.Call) -> Value:
         """What a call of Python's own names: ``getattr``, ``partial``, ``super`` and the like.

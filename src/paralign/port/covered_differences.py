@@ -27,7 +27,7 @@ def cover(entry: Entry, use: Use, made: Plan) -> None:
     function = None if own else function_of(use.name)
     bound = made.bound if function is None else bind(torch_signature(function), use.positional, use.keywords, RECEIVER)
     truth = holds(entry.when, bound)
-    if truth is False or _is_irrelevant(entry, made, bound):
+    if truth is False or _is_irrelevant(entry, use, made, bound):
         return
     table = conversions()
     if entry.id in table.switched and truth is None:
@@ -44,11 +44,11 @@ def cover(entry: Entry, use: Use, made: Plan) -> None:
         raise ByHand(f"{entry.differs.en} {entry.fix.words.en}".strip())
 
 
-def _is_irrelevant(entry: Entry, made: Plan, bound: Bound) -> bool:
+def _is_irrelevant(entry: Entry, use: Use, made: Plan, bound: Bound) -> bool:
     """Whether a difference is covered elsewhere, of another port, or ruled out by literals."""
     if entry.id in conversions().covered or entry.scope is Scope.WEIGHTS:
         return True
-    return _foreign(entry, made) or _never(entry, bound)
+    return _foreign(entry, use, made) or _never(entry, bound)
 
 
 def _is_certain(entry: Entry, truth: bool | None) -> bool:
@@ -66,10 +66,16 @@ def _is_certain(entry: Entry, truth: bool | None) -> bool:
     return any("{" in value for value in entry.fix.set.values())
 
 
-def _foreign(entry: Entry, made: Plan) -> bool:
-    """Whether the difference is another port's: nobody writes it here."""
+def _foreign(entry: Entry, use: Use, made: Plan) -> bool:
+    """Whether the difference is another port's: nobody writes it here.
+
+    A callable that the entry speaks of too is called otherwise in Paddle than the entry's own: it differs all the same.
+    """
     if entry.id not in conversions().accepted or entry.scope is not Scope.CALL:
         return False
+    if use.name in entry.also:
+        way = conversions().calls.get(use.name)
+        return way is not None and bool(way.call)
     return bool(entry.paddle) and entry.paddle != made.port
 
 
@@ -79,8 +85,17 @@ def _never(entry: Entry, bound: Bound) -> bool:
         return isinstance(bound.value("fill_value"), float) or "dtype" in bound.given
     if entry.id == "reshape-zero":
         sizes = [*bound.many, *bound.given.values()]
-        return not any(isinstance(node, ast.Constant) and node.value == 0 for each in sizes for node in ast.walk(each))
+        return not any(_has_zero(each) for each in sizes)
     return False
+
+
+def _has_zero(node: ast.expr) -> bool:
+    """Whether 0 is a size by its form; the 0 of ``x.size(0)`` is none."""
+    if isinstance(node, ast.Tuple | ast.List):
+        return any(_has_zero(each) for each in node.elts)
+    if isinstance(node, ast.BinOp):
+        return _has_zero(node.left) or _has_zero(node.right)
+    return isinstance(node, ast.Constant) and node.value == 0
 
 
 def _apply(entry: Entry, made: Plan, bound: Bound, *, function: bool) -> None:

@@ -129,6 +129,8 @@ def _chosen(use: Use, bound: Bound, way: Way | None) -> Way | None:
         return way
     if use.name == "torch.nn.ModuleList" and use.form is Form.CALL and not isinstance(bound.given.get("modules"), _LISTS):
         return Way("paddle.nn.LayerList(list({modules}))")  # Paddle loses the first of a generator
+    if use.name == "torch.einsum" and len(use.positional) == 2 and bound.many and not bound.open:  # noqa: PLR2004 - an equation and one more
+        return Way("_einsum({*})")  # its operands may be in a list
     template = _by_argument(use, bound, way) or way.template
     return replace(way, template=template) if template else None
 

@@ -129,11 +129,13 @@ class Referrer(Settings):
         return table.kinds.get(name) or paddle_name(name, self.paddle)
 
     def _is_kept(self, node: ast.expr) -> bool:
-        """Whether a callable is kept for later in a dictionary.
+        """Whether a callable is kept for later, in a dictionary or as a parameter's default.
 
         It need not raise before it is called.
         """
         parent = self._parent()
+        if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
+            return any(node is each for each in (*parent.args.defaults, *parent.args.kw_defaults))
         if isinstance(parent, ast.Dict):
             return any(node is each for each in parent.values)
         return isinstance(parent, ast.keyword) and getattr(getattr(self._parents[-3], "func", None), "id", "") == "dict"

@@ -19,13 +19,19 @@ from paralign.port.values import Choice, Class, Instance, Object, Value
 _FUNCTION = "torch.autograd.Function"
 
 #: attributes that programs set in layers that are made already, and that Paddle's layers have under other names
-_SET_LATER = frozenset({"eps", "momentum", "stride", "dilation", "padding", "groups", "kernel_size", "negative_slope", "padding_idx"})
+_SET_LATER = frozenset({
+    "eps", "momentum", "stride", "dilation", "padding", "groups", "kernel_size", "negative_slope", "padding_idx", "running_mean",
+    "running_var",
+})  # fmt: skip
 
 #: functions of Python that are given an attribute's name, and what is written for them
 _BY_TEXT = {"getattr": "_attribute(", "hasattr": "_has_attribute(", "setattr": "_set_of_layer("}
 
 #: arguments of a call whose second is a name
 _NAMED_SECOND = 2
+
+#: attributes of a dtype, and what asks for them; tensors have methods of these names
+_OF_TYPES = {"is_floating_point": "_is_floating({self})", "is_complex": "_is_complex_type({self})"}
 
 #: attributes of a context of it
 _SAVED = frozenset({"saved_tensors", "saved_variables"})
@@ -83,6 +89,9 @@ class Settings(Turner):
             return True
         if node.attr in _SAVED:
             return self._saved(node, owner)
+        if node.attr in _OF_TYPES and getattr(self._parent(), "func", None) is not node and not isinstance(owner, Object | Class):
+            self._attribute(node, f"torch.dtype.{node.attr}", _OF_TYPES[node.attr], "Paddle's dtypes have no such attribute")
+            return True
         if node.attr == "param_groups" and not isinstance(owner, Object | Class):
             text = "the rate of a group is read and written through Paddle's factor"
             text += "; setting it raises where the optimizer follows a schedule"

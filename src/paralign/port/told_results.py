@@ -37,7 +37,7 @@ def _apart(one: Any, other: Any) -> float:
     parts, others = _parts(one), _parts(other)
     if parts is not None and others is not None:
         return _all_apart(parts, others)
-    if "dict" in one and "dict" in other:
+    if "dict" in one and "dict" in other and one.get("kind") == other.get("kind"):
         first, second = one["dict"], other["dict"]
         return _all_apart([first[key] for key in first], [second[key] for key in first]) if set(first) == set(second) else math.inf
     if one.get("kind") == other.get("kind") == "float":
@@ -46,11 +46,11 @@ def _apart(one: Any, other: Any) -> float:
 
 
 def _parts(told: dict[str, Any]) -> list[Any] | None:
-    """The elements of a list or shape, or of a tuple with a mark before them."""
+    """The elements of a list or shape, or of a tuple or partial with a mark before them."""
     for kind in _LISTS:
         if kind in told:
             return ["list", *told[kind]]
-    return ["tuple", *told["tuple"]] if "tuple" in told else None
+    return next(([kind, *told[kind]] for kind in ("tuple", "partial") if kind in told), None)
 
 
 def _all_apart(first: list[Any], second: list[Any]) -> float:

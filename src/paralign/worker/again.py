@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import importlib
 import json
+from argparse import Namespace
 from collections import deque
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Set
 
 from paralign.adapters.base import Defaulting
@@ -79,7 +82,7 @@ def _made_again(session: Session, writer: "CaptureWriter", options: Again, value
 
 
 def _is_due(call: "EntryCall", told: "EntryTold", options: Again) -> bool:
-    if call.problem or (options.names and call.name not in options.names):
+    if call.problem or (options.names and call.name not in options.names) or f"{call.name}#{call.number}" in options.left_out:
         return False
     if options.object_ or not call.object_:
         return call.object_ == options.object_
@@ -143,6 +146,10 @@ class _Objects:
 
     def within(self, value: Any) -> Dict[str, Any]:
         """The objects within arguments, by their numbers."""
+        if isinstance(value, (Namespace, SimpleNamespace)):
+            return self.within(vars(value))
+        if type(value) is partial:
+            return self.within([list(value.args), value.keywords])
         if isinstance(value, dict):
             return {number: each for inner in value.values() for number, each in self.within(inner).items()}
         if type(value) in (list, tuple):

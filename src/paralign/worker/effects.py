@@ -8,9 +8,10 @@ from __future__ import annotations
 import hashlib
 import math
 import sys
+from argparse import Namespace
 from collections import deque
 from dataclasses import dataclass
-from types import FunctionType, ModuleType
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Set, Tuple
 
 import numpy as np
@@ -193,6 +194,8 @@ class Marks:
             return [each for pair in own for each in pair]
         if isinstance(value, _CONTAINERS):
             return list(value)
+        if type(value) in (Namespace, SimpleNamespace):
+            return [each for pair in vars(value).items() for each in pair]
         if type(value).__module__ in self._modules:
             return [each for pair in attributes_of(value).items() for each in pair]
         return None

@@ -60,7 +60,7 @@ def entry(session: Session, writer: "CaptureWriter", options: Entry, values: "Di
             ) from end
     finally:
         sys.setprofile(before)
-    return recorder.told
+    return recorder.end()
 
 
 def _act(session: Session, options: Entry, values: "Dict[str, Capture]") -> Callable[[], Any]:
@@ -150,6 +150,18 @@ class _Recorder:
         self._states: Dict[int, str] = {}
         self._room = ROOM
         self._at_work = False
+        self._unmade: Dict[str, str] = {}
+
+    def end(self) -> EntryTold:
+        """What was called.
+
+        Calls of copies are made again no more than those beyond the first objects of a class: they hide it where it has no others.
+        """
+        recorded = {each.class_ for each in self.told.objects if each.called or not each.model}
+        for key, reason in self._unmade.items():
+            if key not in recorded:
+                self.told.hidden.setdefault(key, reason)
+        return self.told
 
     def event(self, frame: "FrameType", event: str, value: Any) -> None:
         """What ``sys.setprofile`` calls."""
@@ -269,7 +281,7 @@ class _Recorder:
             return None
         if _is_plain(type(owner)):
             return self._keep(owner, kind, {"positional": [], "named": {}})
-        self.told.hidden.setdefault(kind.key, "its constructor is none of Python's own")
+        self._unmade.setdefault(kind.key, "its constructor is none of Python's own, or its object is a copy")
         return None
 
     def _note_state(self, model: Any, known: MadeObject) -> None:

@@ -1,12 +1,17 @@
 """What calls are given and give back, as JSON beside a capture's tensors, and back.
 
-Plain are tensors, arrays, numbers, texts, and lists, tuples or dicts of them. Whoever records may know more kinds of values.
+Plain are tensors, arrays, numbers, texts, and lists, tuples, dicts and namespaces of them. A ``partial`` is plain where its function is
+known. Whoever records may know more kinds of values.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from argparse import Namespace
+from collections import OrderedDict
+from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
 import numpy as np
@@ -34,6 +39,9 @@ TEXT = 1 << 20
 BYTES = 1 << 28
 
 _PLAIN = (bool, int, float, str)
+
+#: containers with names beside ``dict``, by how they are told
+_NAMED = {"OrderedDict": OrderedDict, "Namespace": Namespace, "SimpleNamespace": SimpleNamespace}
 
 #: gives a value of another kind as JSON; None where it knows it not
 More = Callable[[Any], Optional[Dict[str, Any]]]
@@ -98,6 +106,12 @@ class _Telling:
             return {"size": [self.told(inner, depth + 1) for inner in each]}
         if type(each) is dict and all(type(key) is str for key in each):
             return {"dict": {key: self.told(inner, depth + 1) for key, inner in each.items()}}
+        kind = type(each).__name__
+        if type(each) is _NAMED.get(kind) and all(type(key) is str for key in named_parts(each)):
+            return {"dict": {key: self.told(inner, depth + 1) for key, inner in named_parts(each).items()}, "kind": kind}
+        if type(each) is partial and not vars(each):
+            parts = (each.func, list(each.args), dict(each.keywords))
+            return {"partial": [self.told(inner, depth + 1) for inner in parts]}
         known = self._more(each) if self._more is not None else None
         if known is None:
             raise NotPlain(f"a {type(each).__name__}")
@@ -128,11 +142,25 @@ def rebuilt(shape: Any, tensors: Dict[str, Any], more: Optional[Callable[[Dict[s
     for kind in ("tuple", "size"):
         if kind in shape:
             return tuple(rebuilt(each, tensors, more) for each in shape[kind])
-    if "dict" in shape:
-        return {key: rebuilt(each, tensors, more) for key, each in shape["dict"].items()}
+    if "dict" in shape or "partial" in shape:
+        return _composed(shape, tensors, more)
     if more is None:
         raise NotPlain("a value of a kind that is not known here")
     return more(shape)
+
+
+def _composed(shape: Any, tensors: Dict[str, Any], more: Optional[Callable[[Dict[str, Any]], Any]]) -> Any:
+    """A container with names, or a partial."""
+    if "partial" in shape:
+        function, arguments, keywords = (rebuilt(each, tensors, more) for each in shape["partial"])
+        return partial(function, *arguments, **keywords)
+    found = {key: rebuilt(each, tensors, more) for key, each in shape["dict"].items()}
+    return _NAMED[shape["kind"]](**found) if "kind" in shape else found
+
+
+def named_parts(value: Any) -> Dict[Any, Any]:
+    """What a dict or a namespace holds, by name."""
+    return dict(value) if isinstance(value, dict) else vars(value)
 
 
 def tensors_of(adapter: Any, calls: "Capture", name: str, *, double: bool = True) -> Dict[str, Any]:

@@ -133,8 +133,10 @@ class Again(Task[AgainTold], task="again"):
         object_: number of the model whose calls they are; it is the side's model. 0: calls of functions and of objects that are no model.
         names: of these alone; none: all.
         definitions: of which lines are told; none: no lines are.
+        left_out: ``name#number`` of calls that are not made.
     """
 
     object_: int = 0
     names: List[str] = field(default_factory=list)
     definitions: List[Definition] = field(default_factory=list)
+    left_out: List[str] = field(default_factory=list)
