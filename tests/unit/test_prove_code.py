@@ -7,6 +7,8 @@ import json
 import re
 import sys
 import textwrap
+from argparse import Namespace
+from collections import OrderedDict
 from functools import partial
 from types import SimpleNamespace
 
@@ -86,6 +88,33 @@ def test_a_shape_is_a_list_there_and_a_tuple_here():
     assert rebuilt(json.loads(shape), {}) == (2, 3)
 
 
+@pytest.mark.parametrize(
+    ("value", "other"),
+    [
+        (OrderedDict(a=1, b=[0.5]), {"a": 1, "b": [0.5]}),
+        (Namespace(lr=0.1, steps=3), SimpleNamespace(lr=0.1, steps=3)),
+        (SimpleNamespace(lr=0.1), SimpleNamespace(lr=0.2)),
+    ],
+)
+def test_containers_with_names_stay_what_they_are(value, other):
+    back = rebuilt(json.loads(told(value)), {})
+    assert (type(back), back) == (type(value), value)
+    assert told_apart(told(value), told(back)) == 0.0
+    assert told_apart(told(value), told(other)) > TOLERANCE
+
+
+def test_a_partial_is_recorded_where_its_function_is_known():
+    def more(each):
+        return {"named": "net:shift"} if each is told else None
+
+    text = told(partial(told, 1, by=(2, 3)), more)
+    back = rebuilt(json.loads(text), {}, lambda _: told)
+    assert (back.func, back.args, back.keywords) == (told, (1,), {"by": (2, 3)})
+    assert told_apart(text, told(partial(told, 1, by=(2, 4)), more)) == float("inf")
+    with pytest.raises(NotPlain, match="builtin_function_or_method"):
+        told(partial(len, []), more)
+
+
 def test_arrays_stay_arrays():
     writer = Writer()
     text = recorded(SESSION, writer, [np.arange(3), np.ones(2)], "f#1", "input", [])
@@ -112,6 +141,8 @@ def test_too_much_is_refused_before_it_is_copied(value, said):
 
 PROGRAM = """
 import sys
+import copy
+
 import numpy as np
 from dataclasses import dataclass
 
@@ -182,6 +213,17 @@ def by(function, x):
 
 def unused():
     return 1
+
+
+def copies():
+    other = copy.deepcopy(Net(Config(4)))
+    other.forward(np.ones(2))
+
+
+def copies_too():
+    first = Net(Config(4))
+    first.forward(np.ones(2))
+    copy.deepcopy(first).forward(np.ones(2))
 
 
 def run():
@@ -259,6 +301,18 @@ def test_calls_of_functions_and_objects_are_recorded(program, kind):
     by = next(each for each in found.calls if each.name.endswith(":by"))
     assert json.loads(by.arguments)["dict"]["positional"]["list"][0] == {"named": f"{module}:fact"}
     assert ("run" in names) is (kind == "script"), "the entry itself is no call of the program"
+
+
+@pytest.mark.parametrize(("target", "hidden"), [("copies", True), ("copies_too", False)])
+def test_copies_hide_a_class_that_has_no_other_object(program, target, hidden):
+    found = ran(program, target)
+    assert (f"{program.stem}:Net" in found.hidden) is hidden
+
+
+def test_calls_that_the_original_cannot_make_are_left_out():
+    told_ = EntryTold([EntryCall("m:f", 1), EntryCall("m:f", 2), EntryCall("m:g", 1)])
+    due = [call for call in told_.calls if again_module._is_due(call, told_, Again(left_out=["m:f#2"]))]
+    assert [(call.name, call.number) for call in due] == [("m:f", 1), ("m:g", 1)]
 
 
 def test_no_more_objects_than_asked_for_are_kept(program):
