@@ -40,7 +40,7 @@ def filled(template: str, bound: Bound) -> str:
 
 
 def simplified(text: str) -> str:
-    """``not False`` as ``True``, ``1 - 0.1`` as ``0.9``, ``'a' == 'a'`` as ``True``: what is a literal is written as one."""
+    """Write a literal for ``not False``, ``1 - 0.1`` and ``'a' == 'a'``."""
     try:
         node = ast.parse(text, mode="eval").body
     except SyntaxError:

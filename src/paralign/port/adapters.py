@@ -92,7 +92,7 @@ class Adapter:
 
 
 def _renamed(name: str, ours: str) -> str:
-    """An attribute of a class by PyTorch's name: read and set as the one that Paddle has for it."""
+    """An attribute by PyTorch's name: read and set as the one of Paddle."""
     return f"\n    {name} = property(lambda self: self.{ours}, lambda self, value: self.{ours}.set_value(value))\n"
 
 
