@@ -183,7 +183,7 @@ def main(path: str) -> None:
 def _serve(path: str, pipe: TextIO, answers: TextIO) -> None:
     requests = _Requests(pipe)
 
-    from paralign.worker import files, sealed, variables
+    from paralign.worker import files, loader_thread, sealed, variables
     from paralign.worker.protocol.messages import FORKED, Request, SideDescription
     from paralign.worker.protocol.wire import decode, encode
 
@@ -193,6 +193,7 @@ def _serve(path: str, pipe: TextIO, answers: TextIO) -> None:
     files.install(side.ignore, side.own, side.sources)
     variables.install()
     sealed.install()
+    loader_thread.watch()
     server = _Server(side)
     for line in requests:
         files.seal(False)

@@ -27,7 +27,7 @@ from paralign.adapters.parallel import parallel
 from paralign.capture import Capture
 from paralign.dtypes import unboxed, widen
 from paralign.errors import EnvironmentUnavailable, UsageError, plain_text
-from paralign.worker import share, writes
+from paralign.worker import loader_thread, share, writes
 from paralign.worker.launched import LOCAL_RANKS, number, put, rank_file
 from paralign.worker.protocol import Printed, RankTold
 from paralign.worker.protocol.messages import DONE, RankReply, Reply
@@ -55,6 +55,7 @@ def main(description: RankDescription, rank: int, failure: Callable[[BaseExcepti
     """Do the job, write down what came of it, and end this process."""
     folder = description.folder
     _watch_time(folder, rank, description.deadline)
+    loader_thread.watch()
     progress = Progress(rank_file(folder, rank, "progress"))
     place = rank_file(folder, rank, "answer.json")
     try:
