@@ -359,6 +359,8 @@ def test_a_metric_that_keeps_a_state_is_held_against_that_of_all_ranks_samples(t
     pair = next(p for p in result["distributed"].pairs if p.key == "metric ratio")
     assert (pair.reference.text, pair.candidate.text) == (Average.PADDED.value, told.value)
     assert pair.verdict == (DIVERGED if fault else ALIGNED)
+    fixes = [f.fix for f in result["distributed"].findings]
+    assert [fix.startswith("bring together what the metric is made of") for fix in fixes] == ([True] if fault else [])
 
 
 #: batches whose samples are as long as those of their own rank, as text that is padded to the longest

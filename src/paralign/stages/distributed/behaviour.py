@@ -315,6 +315,16 @@ def average(
     return Average.OTHER
 
 
+def is_mean(own: Sequence[float] | None, counts: Sequence[int] | None, pooled: float | None) -> bool:
+    """Whether a metric over all ranks' samples is the mean of the ranks' own.
+
+    True where it is not known.
+    """
+    if own is None or counts is None or pooled is None or not sum(counts):
+        return True
+    return _near(float(np.average(own, weights=counts)), pooled)
+
+
 def _near(one: float, other: float) -> bool:
     return bool(np.isclose(one, other, rtol=METRIC, atol=METRIC * 1e-2, equal_nan=True))
 

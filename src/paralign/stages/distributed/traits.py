@@ -398,7 +398,8 @@ def _metrics(side: Side) -> Iterator[Trait]:
         if any(path not in each for each in told):
             continue
         own, counts = _local(local, path, alone)
-        found = behaviour.average([each[path] for each in told], own, counts, value, (side.alone.pooled or {}).get(path))
+        pooled = (side.alone.pooled or {}).get(path)
+        found = behaviour.average([each[path] for each in told], own, counts, value, pooled)
         sound = found in (Average.SAMPLES, Average.PADDED)
         remarks = []
         if found is Average.PADDED:
@@ -406,6 +407,8 @@ def _metrics(side: Side) -> Iterator[Trait]:
         if sound and counts is not None and len(set(counts)) == 1:
             remarks.append("all ranks have as many samples: an average over the ranks would not show")
         fix = "" if sound else "sum the metric times the samples over the ranks, and divide by the sum of the samples"
+        if not sound and not behaviour.is_mean(own, counts, pooled):
+            fix = "bring together what the metric is made of (counts, a confusion matrix) over the ranks, and compute it once from that"
         weak = "nothing explains it" if found is Average.OTHER else ""
         place = side.place("evaluate")
         yield Trait(f"metric {path}".strip(), found.value, sound, *place, fix=fix, weak=weak, remark="; ".join(remarks))
