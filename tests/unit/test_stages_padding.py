@@ -112,6 +112,12 @@ def test_padding_is_said_with_the_collate_functions(changes, rules, told, shuffl
         assert "samples" in "".join(linecache.getlines(place.file)[place.line - 1 : place.line + 9])
 
 
+def test_shuffled_batches_of_one_width_are_compared_as_a_set_and_explained_all_the_same():
+    result = checked(padding(width=12), padding(width=12, value=7), shuffle=True)
+    assert (result.verdict, [f.rule for f in result.findings]) == (DIVERGED, ["data/padding-value"])
+    assert SourceLine.of(result.divergence.candidate.source).file == __file__
+
+
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_equal_padding_says_nothing(shuffle):
     result = checked(padding(begin=True), padding(begin=True), shuffle=shuffle)

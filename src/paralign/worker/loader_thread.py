@@ -1,4 +1,4 @@
-"""Loaders of Paddle whose reading thread has ended with an error, for which the program would wait for ever.
+"""Loaders of Paddle whose reading thread has ended with an error.
 
 Paddle reads ahead in a thread. What a data set raises there ends the thread and does not reach the program: it waits for the next
 batch until it is killed. A worker that waits so ends instead, and its log says why.
@@ -37,7 +37,10 @@ def watch() -> None:
 
 
 def _loader(traceback: Any) -> Optional[Any]:
-    """The iterator of Paddle in whose reading thread something was raised; None where it was none."""
+    """The iterator of Paddle in whose reading thread something was raised.
+
+    None where it was none.
+    """
     while traceback is not None:
         code = traceback.tb_frame.f_code
         if code.co_name == READS and code.co_filename.endswith(FILE):
