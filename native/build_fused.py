@@ -1,8 +1,10 @@
-"""Compile the kernel of the comparison: for wheels and installations by ``hatch_build.py``, in place by hand.
+"""Compile the kernels of comparison and capture: for wheels and installations by ``hatch_build.py``, in place by hand.
 
-    python native/build_fused.py [FOLDER]     (src/paralign/comparison, if left out)
+    python native/build_fused.py              (into src/paralign/comparison and src/paralign/capture)
+    python native/build_fused.py FOLDER       (the comparison's alone)
 
-Python's limited API makes one file for every version from 3.11 on. 3.10, whose limited API has no buffers, gets one for itself.
+Python's limited API makes one file for every version from 3.11 on. 3.10, whose limited API has no buffers, gets one for itself. The kernel
+of the capture needs no Python: every version loads it.
 """
 
 from __future__ import annotations
@@ -21,6 +23,10 @@ SOURCE = ROOT / "native" / "fused.c"
 MADE_OF = (SOURCE, SOURCE.with_name("lanes.h"), Path(__file__).resolve())
 #: where it is looked for
 HOME = ROOT / "src" / "paralign" / "comparison"
+#: the same of what digests and sketches are made with; capture/compiled_passes.py names the same files
+PRINTED = ROOT / "native" / "fingerprint.c"
+PRINTS_MADE_OF = (PRINTED, PRINTED.with_name("rows.h"), Path(__file__).resolve())
+PRINTS_HOME, PRINTS = ROOT / "src" / "paralign" / "capture", "_fingerprint.native"
 #: the first version whose limited API has buffers
 STABLE = (3, 11)
 #: seconds; it takes 3
@@ -35,6 +41,7 @@ FLAGS = [
     "-ffp-contract=off",
     "-flax-vector-conversions",
     "-Wno-psabi",
+    "-pthread",
 ]
 
 
@@ -53,9 +60,9 @@ def name() -> str:
     return f"_fused{suffix}"
 
 
-def digest() -> str:
-    """SHA-256 of what the file is made of: compiled in, so that one of other sources is not used."""
-    return hashlib.sha256(b"".join(path.read_bytes() for path in MADE_OF)).hexdigest()
+def digest(made_of: tuple[Path, ...] = MADE_OF) -> str:
+    """SHA-256 of what a file is made of: compiled in, so that one of other sources is not used."""
+    return hashlib.sha256(b"".join(path.read_bytes() for path in made_of)).hexdigest()
 
 
 def compiler() -> list[str]:
@@ -69,20 +76,28 @@ def compiler() -> list[str]:
 
 
 def compile_kernel(folder: Path = HOME) -> Path:
-    """Compile into a folder; what was there is replaced at once, so that no process sees half of it.
+    """Compile the comparison's into a folder; what was there is replaced at once, so that no process sees half of it.
 
     Raises:
         NotCompiled: with the reason; there is no compiler, it has no headers of Python, or knows none of what the source needs.
     """
+    whole = [] if limited() else ["-DPARALIGN_WHOLE_API"]
+    return _compile(SOURCE, folder / name(), [*whole, f"-I{sysconfig.get_paths()['include']}"], MADE_OF)
+
+
+def compile_fingerprint(folder: Path = PRINTS_HOME) -> Path:
+    """The same of the capture's, which needs no headers of Python."""
+    return _compile(PRINTED, folder / PRINTS, [], PRINTS_MADE_OF)
+
+
+def _compile(source: Path, target: Path, arguments: list[str], made_of: tuple[Path, ...]) -> Path:
     if os.name != "posix":
         raise NotCompiled(f"not for {os.name}")
-    target, draft = folder / name(), folder / f".{name()}.{os.getpid()}"
-    defined = [f'-DPARALIGN_SOURCES="{digest()}"', *([] if limited() else ["-DPARALIGN_WHOLE_API"])]
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
     linking = ["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-shared"]
-    include = f"-I{sysconfig.get_paths()['include']}"
-    command = [*compiler(), *FLAGS, *defined, *architectures(), include, str(SOURCE), *linking, "-o", str(draft)]
+    command = [*compiler(), *FLAGS, f'-DPARALIGN_SOURCES="{digest(made_of)}"', *arguments, *architectures(), str(source), *linking]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
+        done = subprocess.run([*command, "-o", str(draft)], capture_output=True, text=True, timeout=LIMIT, check=False)
         if done.returncode:
             raise NotCompiled((done.stderr.strip().splitlines() or [f"{command[0]} failed"])[0])
         draft.replace(target)
@@ -109,5 +124,7 @@ def tag() -> str:
 if __name__ == "__main__":
     try:
         print(compile_kernel(Path(sys.argv[1]) if len(sys.argv) > 1 else HOME))
+        if len(sys.argv) == 1:
+            print(compile_fingerprint())
     except NotCompiled as failure:
         sys.exit(f"not compiled: {failure}")

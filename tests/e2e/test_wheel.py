@@ -66,6 +66,7 @@ def test_a_check_runs_from_it(site, project):
 # --- the compiled kernel --------------------------------------------------------------------------------------------
 
 STATE = "from paralign.comparison import compiled; print(compiled.state().name)"
+PRINTING = "from paralign.capture import compiled_passes; print(compiled_passes.available('float32'))"
 #: the hook's part of ``pip install -e``
 EDITABLE = """
 from hatchling.builders.wheel import WheelBuilder
@@ -78,7 +79,7 @@ builder.get_build_hooks("dist")["custom"].initialize("editable", builder.get_def
 def tree(tmp_path):
     """A copy of what a wheel is made of, in which a build may leave its files."""
     pytest.importorskip("hatchling", reason="hatchling, which builds the wheel, is not installed: pip install -e '.[dev]'")
-    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__", "*.so", "*.native"))
     shutil.copytree(ROOT / "native", tmp_path / "native", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE", ".gitignore"):
         shutil.copy(ROOT / name, tmp_path)
@@ -87,7 +88,7 @@ def tree(tmp_path):
 
 def test_its_name_says_whether_the_kernel_is_in_it(wheel, site):
     folder, environment = site
-    compiled = [name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".so")]
+    compiled = [name for name in zipfile.ZipFile(wheel).namelist() if name.endswith((".so", ".native"))]
     state = done("-c", STATE, env={**environment, "PARALIGN_KERNEL": "1"}, cwd=folder).strip()
     assert (bool(compiled), not wheel.name.endswith("-py3-none-any.whl"), state == "IN_USE") in {(True,) * 3, (False,) * 3}
 
@@ -101,7 +102,7 @@ def test_without_a_compiler_it_is_pure_and_says_so(tree, without):
     assert run.returncode == 0, run.stderr
     (built,) = (tree / "dist").iterdir()
     assert built.name.endswith("-py3-none-any.whl")
-    assert not [name for name in zipfile.ZipFile(built).namelist() if name.endswith(".so")]
+    assert not [name for name in zipfile.ZipFile(built).namelist() if name.endswith((".so", ".native"))]
     assert ("numpy alone" in run.stdout + run.stderr) == ("CC" in without)
 
 
@@ -109,3 +110,5 @@ def test_an_editable_installation_has_the_kernel_beside_its_sources(tree):
     done("-c", EDITABLE, cwd=tree, env={**os.environ, "PARALIGN_KERNEL": "1"})
     found = done("-c", STATE, cwd=tree, env={**os.environ, "PYTHONPATH": str(tree / "src"), "PARALIGN_KERNEL": "1"}).strip()
     assert found == ("IN_USE" if list(tree.glob("src/paralign/comparison/_fused*.so")) else "ABSENT")
+    printing = done("-c", PRINTING, cwd=tree, env={**os.environ, "PYTHONPATH": str(tree / "src"), "PARALIGN_KERNEL": "1"}).strip()
+    assert printing == str((tree / "src" / "paralign" / "capture" / "_fingerprint.native").exists())

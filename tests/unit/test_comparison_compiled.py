@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from paralign import cli
+from paralign.capture import compiled_passes
+from paralign.capture.compiled_passes import made_of
 from paralign.comparison import compiled, measure
 from paralign.comparison.compiled import KINDS, SWITCH, State
 from paralign.dtypes import STORAGE, Typed, narrow, widen
@@ -365,10 +367,10 @@ def test_a_kernel_of_other_sources_is_not_used(build, library, put, monkeypatch,
     from paralign.run.doctor import Diagnosis
 
     monkeypatch.delenv(SWITCH, raising=False)
-    assert library.SOURCES == build.digest() == compiled._sources()
+    assert library.SOURCES == build.digest() == made_of(compiled._MADE_OF)
     for name in compiled._MADE_OF:
         native = sources_in(tmp_path / name)
-        monkeypatch.setattr(compiled, "_NATIVE", native)
+        monkeypatch.setattr(compiled_passes, "NATIVE", native)
         put(library)
         assert compiled.state() is State.IN_USE
         with (native / name).open("a") as file:
@@ -379,7 +381,7 @@ def test_a_kernel_of_other_sources_is_not_used(build, library, put, monkeypatch,
     assert cli.main(["doctor"]) == 0
     assert "run `python native/build_fused.py`" in capsys.readouterr().out
     assert measure(RIGHT, RIGHT + 1).mismatched == 8
-    monkeypatch.setattr(compiled, "_NATIVE", tmp_path / "none, as in a wheel")
+    monkeypatch.setattr(compiled_passes, "NATIVE", tmp_path / "none, as in a wheel")
     put(library)
     assert compiled.state() is State.IN_USE
 

@@ -16,6 +16,7 @@ import numpy as np
 import paddle
 from paddle import _C_ops
 
+from paralign.capture import compiled_passes
 from paralign.capture.digest import EMPTY, digested
 from paralign.capture.sketch import CHUNK, SIZE, joined, signs
 
@@ -68,6 +69,9 @@ _PARTS = CHUNK // _PART
 _COPIED = 1 << 22
 
 
+compiled_passes.library()  # while no code of the user's is on the stack: loading is a deed that is watched
+
+
 def fingerprint(tensor: Any, dtype: str, *, ordered: bool) -> "Optional[Tuple[str, Optional[np.ndarray[Any, Any]]]]":
     """Digest and sketch of a dense tensor, or None where numpy is to make them.
 
@@ -76,6 +80,10 @@ def fingerprint(tensor: Any, dtype: str, *, ordered: bool) -> "Optional[Tuple[st
     if tensor.dtype not in _COMPUTED:
         return None
     size = int(np.prod(tensor.shape, dtype=np.int64))
+    if size > compiled_passes.FEW and compiled_passes.available(dtype):
+        found = _compiled(tensor, size, dtype, ordered=ordered)
+        if found is not None:
+            return found
     if size <= _SMALL and tensor.place.is_cpu_place():
         return None
     passes = _Passes(tensor, size, fold=ordered and tensor.is_contiguous())
@@ -83,6 +91,19 @@ def fingerprint(tensor: Any, dtype: str, *, ordered: bool) -> "Optional[Tuple[st
     if text is None or not ordered:
         return None if text is None else (text, None)
     return text, _joined(passes.folds, dtype) if passes.folds is not None else _ordered_sketch(tensor, dtype)
+
+
+def _compiled(tensor: Any, size: int, dtype: str, *, ordered: bool) -> "Optional[Tuple[str, Optional[np.ndarray[Any, Any]]]]":
+    """Digest and sketch of a tensor that lies on the host as a block; None of any other."""
+    if not tensor.place.is_cpu_place() or not hasattr(tensor, "data_ptr"):
+        return None
+    in_order = tensor.is_contiguous()
+    if ordered and not in_order:
+        return None
+    block = tensor if in_order else _dense(tensor)
+    if block is None:
+        return None
+    return compiled_passes.fingerprint(block.data_ptr(), size, dtype, ordered=ordered)
 
 
 def sketch(tensor: Any, dtype: str) -> "Optional[np.ndarray[Any, Any]]":

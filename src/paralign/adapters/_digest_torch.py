@@ -14,6 +14,7 @@ from typing import Any, Iterator, List, Optional, Sequence, Tuple
 import numpy as np
 import torch
 
+from paralign.capture import compiled_passes
 from paralign.capture.digest import EMPTY, digested
 from paralign.capture.sketch import CHUNK, ROWS, SIZE, joined, signs
 
@@ -44,8 +45,15 @@ _ON_HOST = 2
 _COPIED = 1 << 22
 
 
+#: classes of tensors that have memory of their own, which none of the libraries' can be sure to have
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
 #: buffers of each thread
 _kept = threading.local()
+
+
+compiled_passes.library()  # while no code of the user's is on the stack: loading is a deed that is watched
 
 
 def fingerprint(tensor: Any, dtype: str, *, ordered: bool) -> "Optional[Tuple[str, Optional[np.ndarray[Any, Any]]]]":
@@ -54,6 +62,10 @@ def fingerprint(tensor: Any, dtype: str, *, ordered: bool) -> "Optional[Tuple[st
     ``dtype`` is its type's canonical name.
     """
     size = tensor.numel()
+    if size > compiled_passes.FEW and compiled_passes.available(dtype):
+        found = _compiled(tensor, dtype, ordered=ordered)
+        if found is not None:
+            return found
     if tensor.dtype not in _COMPUTED or (size <= _SMALL and tensor.device.type == "cpu"):
         return None
     passes = _Passes(tensor, fold=ordered and tensor.is_contiguous())
@@ -63,6 +75,19 @@ def fingerprint(tensor: Any, dtype: str, *, ordered: bool) -> "Optional[Tuple[st
     if passes.folds is None:
         return text, sketch(tensor, dtype)
     return text, _joined(passes.folds, dtype)
+
+
+def _compiled(tensor: Any, dtype: str, *, ordered: bool) -> "Optional[Tuple[str, Optional[np.ndarray[Any, Any]]]]":
+    """Digest and sketch of a tensor that lies on the host as a block; None of any other."""
+    if type(tensor) not in _PLAIN or tensor.device.type != "cpu" or tensor.is_neg():
+        return None
+    in_order = tensor.is_contiguous()
+    if ordered and not in_order:
+        return None
+    block = tensor if in_order else _dense(tensor)
+    if block is None:
+        return None
+    return compiled_passes.fingerprint(block.data_ptr(), block.numel(), dtype, ordered=ordered)
 
 
 def sketch(tensor: Any, dtype: str) -> "Optional[np.ndarray[Any, Any]]":

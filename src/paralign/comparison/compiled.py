@@ -9,16 +9,15 @@ code for, numpy does the same. Counts, greatest values and their places are equa
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import os
 from enum import Enum
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from paralign.capture.compiled_passes import SWITCH, made_of
 from paralign.comparison.kernel import Kernel
 
 if TYPE_CHECKING:
@@ -26,14 +25,10 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-#: set to 0, numpy is used alone
-SWITCH = "PARALIGN_KERNEL"
 #: what the kernel has code for -> its number there
 KINDS = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 3}
 #: what the module's ``INTERFACE`` has to be; the same number stands in ``native/fused.c``
 _INTERFACE = 1
-#: where the sources lie beside an editable installation; a wheel has none
-_NATIVE = Path(__file__).resolve().parents[3] / "native"
 #: what the module is made of, in the order of ``native/build_fused.py``
 _MADE_OF = ("fused.c", "lanes.h", "build_fused.py")
 #: uses all that the processor has; tests lower it
@@ -181,18 +176,6 @@ def _load() -> tuple[_Library | None, State]:
         return None, State.BROKEN
     if getattr(library, "INTERFACE", None) != _INTERFACE:
         return None, State.OUTDATED
-    if _sources() not in (None, getattr(library, "SOURCES", "")):
+    if made_of(_MADE_OF) not in (None, getattr(library, "SOURCES", "")):
         return None, State.STALE
     return library, State.IN_USE
-
-
-def _sources() -> str | None:
-    """SHA-256 of what the module would be made of now; None without its sources.
-
-    A wheel has none.
-    """
-    paths = [_NATIVE / name for name in _MADE_OF]
-    try:
-        return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
-    except OSError:
-        return None

@@ -1,0 +1,164 @@
+"""The passes of digest and sketch over memory of this process, compiled.
+
+It is optional. Installing compiles ``native/fingerprint.c`` where there is a C compiler; without one the framework's kernels do the
+same. All is added in float64, whatever the processor and the number of threads, in one order, so that the bits are the same.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import math
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from paralign.capture.digest import digested
+from paralign.capture.sketch import CHUNK, SIZE, joined, signs
+
+#: set to 0, the framework's kernels are used alone
+SWITCH = "PARALIGN_KERNEL"
+
+#: what the library has code for -> whether its elements take eight bytes
+KINDS = {"float32": False, "float64": True}
+
+#: elements up to which numpy's own passes are taken: a sketch has as many bins
+FEW = SIZE
+
+#: what the library's ``interface`` has to be; the same number stands in ``native/fingerprint.c``
+_INTERFACE = 1
+#: where the sources lie beside an editable installation; a wheel has none
+NATIVE = Path(__file__).resolve().parents[3] / "native"
+#: what the library is made of, in the order of ``native/build_fused.py``
+_MADE_OF = ("fingerprint.c", "rows.h", "build_fused.py")
+#: the library, beside this file
+LIBRARY = Path(__file__).resolve().with_name("_fingerprint.native")
+#: uses all that the processor has; tests lower it
+_LEVEL = 2
+#: threads at most, and chunks below which one is enough
+_THREADS, _WORTH = 4, 2
+#: numbers of a chunk: of the survey, and of the excess
+_SUMS, _LEVELS = 5, 3
+
+
+def available(kind: str) -> bool:
+    """Whether elements of a type, by its canonical name, can be taken here."""
+    return kind in KINDS and os.environ.get(SWITCH) != "0" and library() is not None
+
+
+def fingerprint(address: int, size: int, kind: str, *, ordered: bool) -> "Optional[Tuple[str, Optional[np.ndarray[Any, Any]]]]":
+    """Digest and sketch of elements that lie one after another.
+
+    They stay where they are until this returns.
+
+    Args:
+        address: of the first.
+        size: how many, at least one.
+        kind: their type, of which :func:`available` holds.
+        ordered: whether they lie in row-major order, so that there is a sketch.
+
+    Returns:
+        None where numpy is to make them: elements are not finite, or beyond reach.
+    """
+    passes = _Passes(address, size, kind, fold=ordered)
+    text = digested(passes)
+    if text is None or passes.folds is None:
+        return None if text is None else (text, None)
+    return text, joined(passes.folds, kind)
+
+
+class _Passes:
+    """See :class:`paralign.capture.passes.Passes`.
+
+    With ``fold``, the folds of a sketch, shape ``(chunks, SIZE)``, are made along with the first pass.
+    """
+
+    reach = 1000
+
+    def __init__(self, address: int, size: int, kind: str, *, fold: bool) -> None:
+        self.size, self._address, self._wide = size, address, KINDS[kind]
+        self._chunks = -(-size // CHUNK)
+        self._threads = threads() if self._chunks >= _WORTH else 1
+        self.folds: "Optional[np.ndarray[Any, Any]]" = np.empty((self._chunks, SIZE)) if fold else None
+
+    def survey(self) -> "Tuple[float, float, Optional[Sequence[float]]]":
+        """See ``Passes``."""
+        sums = self._sums(1.0, self.folds)
+        return float(sums[:, 0].min()), float(sums[:, 1].max()), _totals(sums[:, 2:])
+
+    def powers(self, factor: float) -> Sequence[float]:
+        """See ``Passes``."""
+        return _totals(self._sums(factor, None)[:, 2:])
+
+    def excess(self, factor: float, thresholds: Sequence[float]) -> Sequence[float]:
+        """See ``Passes``."""
+        levels = np.array([*thresholds, *[0.0] * (_LEVELS - len(thresholds))])
+        sums = np.empty((self._chunks, _LEVELS))
+        _loaded().excess(*self._elements(), factor, levels.ctypes.data, sums.ctypes.data, self._threads, _LEVEL)
+        return _totals(sums[:, : len(thresholds)])
+
+    def _sums(self, factor: float, folds: "Optional[np.ndarray[Any, Any]]") -> "np.ndarray[Any, Any]":
+        """The figures of each chunk; the bins of its elements are put into ``folds``."""
+        sums = np.empty((self._chunks, _SUMS))
+        into = None if folds is None else folds.ctypes.data
+        _loaded().survey(*self._elements(), factor, _signs().ctypes.data, into, sums.ctypes.data, self._threads, _LEVEL)
+        return sums
+
+    def _elements(self) -> Tuple[int, int, int]:
+        return self._address, self.size, int(self._wide)
+
+
+def _totals(columns: "np.ndarray[Any, Any]") -> List[float]:
+    """The sum of each column; NaN where one is not finite."""
+    if not np.isfinite(columns).all():
+        return [math.nan] * columns.shape[1]
+    return [math.fsum(column) for column in columns.T.tolist()]
+
+
+def threads() -> int:
+    """How many threads take a large tensor: no more than the frameworks may use."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return max(1, min(_THREADS, cores, int(asked) if asked.isdigit() else cores))
+
+
+@lru_cache(maxsize=1)
+def _signs() -> "np.ndarray[Any, Any]":
+    return np.ascontiguousarray(signs())
+
+
+def _loaded() -> Any:
+    found = library()
+    if found is None:
+        raise AssertionError("asked for only where there is a library")
+    return found
+
+
+@lru_cache(maxsize=1)
+def library() -> Any:
+    """The compiled library beside this file; None where there is none of use.
+
+    One for another system, of another version, or made from other sources than those beside it is of none.
+    """
+    try:
+        found = ctypes.CDLL(str(LIBRARY))
+        found.sources.restype = ctypes.c_char_p
+        if found.interface() != _INTERFACE or made_of(_MADE_OF) not in (None, found.sources().decode()):
+            return None
+    except (OSError, AttributeError):
+        return None
+    at, count, whole, real = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_double
+    found.survey.argtypes, found.survey.restype = [at, count, whole, real, at, at, at, whole, whole], None
+    found.excess.argtypes, found.excess.restype = [at, count, whole, real, at, at, whole, whole], None
+    return found
+
+
+def made_of(names: Sequence[str]) -> Optional[str]:
+    """SHA-256 of sources in ``native/``, in this order; None where they are not there."""
+    try:
+        return hashlib.sha256(b"".join((NATIVE / name).read_bytes() for name in names)).hexdigest()
+    except OSError:
+        return None
