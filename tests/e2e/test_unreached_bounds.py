@@ -67,6 +67,7 @@ def test_other_bounds_that_no_value_reaches_are_underpowered_and_diverge_where_v
         (T.hardswish, lambda x: x * P.relu6(x + 3) / 6),
         (lambda x: x * counted(x).clamp(min=0), lambda x: x * counted(x).clip(min=0).astype(x.dtype)),
         (lambda x: x * counted(x).int().clamp(max=99), lambda x: x * counted(x).astype("int32").clip(max=99).astype(x.dtype)),
+        (lambda x: x * counted(x).float().clamp(min=1e-3), lambda x: x * counted(x).astype("float32").clip(min=1e-3).astype(x.dtype)),
         (lambda x: torch.softmax(x, -1).clamp(1e-6, 1 - 1e-6), lambda x: paddle.clip(P.softmax(x, -1), 1e-6, 1 - 1e-6)),
     ],
 )

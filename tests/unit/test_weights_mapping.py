@@ -552,3 +552,25 @@ def test_own_normalisations_that_say_scale_and_shift_in_another_order_are_mapped
     found = {move.reference.name: move.candidate.name for move in result.moves}
     assert all(found[f"norms.{n}.bn.weight"] == f"steps.{n}.norm.scale" for n in range(3))
     assert all(found[f"norms.{n}.bn.bias"] == f"steps.{n}.norm.shift" for n in range(3))
+
+
+def test_own_layers_that_normalise_their_weights_say_g_v_and_b():
+    sizes = (32, 32, 20)
+
+    def layer(path, size, framework):
+        if framework == "torch":
+            whole = ((f"{path}.bias", (size,)), (f"{path}.weight_g", (size, 1)), (f"{path}.weight_v", (size, 24)))
+            return [(name, "Linear", shape) for name, shape in whole]
+        return [(f"{path}.v", "", (24, size)), (f"{path}.g", "", (1, size)), (f"{path}.b", "", (size,))]
+
+    paths = [
+        [f"{net}.linears.{n}" for net in ("branch", "trunk") for n in range(3)],
+        [f"{net}.{2 * n}" for net in ("branch", "trunk") for n in range(3)],
+    ]
+    reference, candidate = (
+        state(*(entry for path, size in zip(names, sizes * 2, strict=True) for entry in layer(path, size, framework)))
+        for names, framework in zip(paths, ("torch", "paddle"), strict=True)
+    )
+    found = {move.reference.name: move.candidate.name for move in plan(reference, candidate, "torch", "paddle", calls=tuple(paths)).moves}
+    words = (("bias", "b"), ("weight_g", "g"), ("weight_v", "v"))
+    assert found == {f"{first}.{theirs}": f"{second}.{own}" for first, second in zip(*paths, strict=True) for theirs, own in words}

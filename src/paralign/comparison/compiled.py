@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from paralign.capture.compiled_passes import SWITCH, made_of
+from paralign.capture import compiled_passes
 from paralign.comparison.kernel import Kernel
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
+#: set to 0, numpy is used alone
+SWITCH = compiled_passes.SWITCH
 #: what the kernel has code for -> its number there
 KINDS = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 3}
 #: what the module's ``INTERFACE`` has to be; the same number stands in ``native/fused.c``
@@ -176,6 +178,6 @@ def _load() -> tuple[_Library | None, State]:
         return None, State.BROKEN
     if getattr(library, "INTERFACE", None) != _INTERFACE:
         return None, State.OUTDATED
-    if made_of(_MADE_OF) not in (None, getattr(library, "SOURCES", "")):
+    if compiled_passes.made_of(_MADE_OF) not in (None, getattr(library, "SOURCES", "")):
         return None, State.STALE
     return library, State.IN_USE

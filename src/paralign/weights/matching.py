@@ -28,8 +28,18 @@ REGULAR = 2
 
 _LINEAR = "linear"
 
-#: what layers of the user's own call the factor and the shift that the frameworks' layers call weight and bias
-AFFINE = {"scale": "weight", "gain": "weight", "gamma": "weight", "shift": "bias", "offset": "bias", "beta": "bias"}
+#: what layers of the user's own call what the frameworks' layers call weight and bias, and the two parts of a weight that is normalised
+AFFINE = {
+    "scale": "weight",
+    "gain": "weight",
+    "gamma": "weight",
+    "shift": "bias",
+    "offset": "bias",
+    "beta": "bias",
+    "b": "bias",
+    "g": "weight_g",
+    "v": "weight_v",
+}
 
 
 def plan(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from paralign.locate.optimizer.update_rules import SLACK, Terms
 
 if TYPE_CHECKING:
@@ -49,6 +51,9 @@ CLIPS = {"ClipGradByGlobalNorm": ("global", "clip_norm"), "ClipGradByNorm": ("te
 
 #: families whose betas Paddle's kernels are given in float32, also where all else is float64
 SINGLE = ("rmsprop", "adadelta", "adamax", "nadam", "radam")
+
+#: settings from here up to one may be betas; what storing them may change at most
+LEAST_BETA, MOST_STORED = 0.5, 1e-4
 
 #: families whose weights shrink by themselves
 DECOUPLED = ("adamw", "lion", "sgdw", "nadamw")
@@ -119,6 +124,21 @@ def tells(about: Mapping[str, Any], group: int, term: str) -> bool:
     """Whether an optimizer, or one of its groups, has a setting that tells a term."""
     of_group = about["groups"][group] if group < len(about["groups"]) else {}
     return any(word in of_group or word in about["settings"] for word in WORDS[term])
+
+
+def stored_near_one(about: Mapping[str, Any]) -> float:
+    """By how much storing betas in float32 changes what one has left of them, relatively.
+
+    Kernels of a framework are given them so; of known rules that is part of the rule, and of the user's own nothing is stored.
+    """
+    if about["own"] or family(about) is not None:
+        return 0.0
+    told: list[Any] = []
+    for settings in (about["settings"], *about["groups"]):
+        for value in settings.values():
+            told += value if isinstance(value, (list, tuple)) else [value]
+    near = [value for value in told if isinstance(value, float) and LEAST_BETA <= value < 1.0]
+    return min(MOST_STORED, max((abs(float(np.float32(value)) - value) / (1.0 - value) for value in near), default=0.0))
 
 
 def setting(term: str, settings: Mapping[str, Any], kind: str) -> Any:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 #: kinds of operations that bound values by numbers, and those that may do so in other words
 _BOUNDING, _OTHERS = frozenset({"clip", "relu"}), frozenset({"maximum", "minimum", "where"})
 
-#: numbers from here on are no bounds: Paddle writes nearly the greatest of its type where there is none
+#: numbers from here on are no bounds: Paddle writes nearly the greatest of its type, or of float32, where there is none
 _NONE = {"int64": 2.0**62, "int32": 2.0**31 - 2.0**8}
-_NO_REAL = 1e300
+_NO_REAL = 3.4e38
 
 #: bounds as near as float32 holds them are the same
 _SAME = 1e-6

@@ -129,8 +129,7 @@ def _excuse(context: Context, result: StageResult, part: StageResult, judged: tu
     steps, method = judged
     gradients = first_gradients(steps, method)
     factor = made_up.reaching(context, result, part, gradients)
-    in_double = (method.reference_run, method.candidate_run) == (DOUBLE, DOUBLE)
-    larger = enlarged(steps, factor) if factor is not None and in_double and not drawn else None
+    larger = enlarged(steps, method, factor) if factor is not None and not drawn else None
     if larger is None:
         made_up.excuse(context, result, part, gradients)
         return

@@ -182,18 +182,19 @@ def _recorded(context: Context, values: dict[str, Capture]) -> Steps:
     return Steps(context, reference, candidate, values)
 
 
-def enlarged(steps: Steps, factor: float) -> Steps | None:
-    """The same steps of a loss so many times as large.
+def enlarged(steps: Steps, method: Method, factor: float) -> Steps | None:
+    """The same steps of a loss so many times as large, in the runs that are judged.
 
-    They must not be random. None where a side cannot take them in float64.
+    They must not be random. None where a side cannot take them.
     """
+    runs = method.reference_run, method.candidate_run
     ours, theirs = (replace(each, enlarged=factor) for each in orders_of(steps.context))
-    ours = replace(ours, runs=[DOUBLE, NATIVE, *PERTURBED])
+    ours, theirs = replace(ours, runs=[DOUBLE, NATIVE, *PERTURBED]), replace(theirs, runs=[runs[1]])
     try:
         reference, candidate = steps.context.record_both("own steps enlarged", ours, steps.given, theirs)
     except WorkerFailed:
         return None
-    if any(DOUBLE not in OwnSteps.answer(capture).runs for capture in (reference, candidate)):
+    if any(run not in OwnSteps.answer(capture).runs for capture, run in zip((reference, candidate), runs, strict=True)):
         return None
     return replace(steps, reference=reference, candidate=candidate, alone=set())
 

@@ -33,14 +33,14 @@ from paralign.stages.common import added_up, lower_precision, nonfinite, precisi
 from paralign.stages.common.judging import PARTLY, choose, conclude, points_of
 from paralign.stages.common.places import Kind, key_of
 from paralign.stages.forward import stage as forward
-from paralign.stages.steps import equal_gradients, native_updates, rate_schedules, running, update_explaining
+from paralign.stages.steps import equal_gradients, native_updates, rate_schedules, running, shared_rates, update_explaining
 from paralign.worker.protocol import Backward, Lowered
 from paralign.worker.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.context import Context
-    from paralign.model import Pair
+    from paralign.model import Divergence, Pair
     from paralign.stages.common.judging import Method
 
 #: names of parameters that a note lists
@@ -93,6 +93,7 @@ def _run(context: Context) -> StageResult:
     result.coverage += [Coverage("steps", context.settings.steps)] if methods and not idle else []
     untrained.excuse(result.pairs, strict=context.settings.strict)
     scheduled = rate_schedules.judge(result, reference, candidate, context.settings.tolerance_of("backward"), context.settings.pace)
+    scheduled = _unless_shared_out(context, result, captures, scheduled)
     conclude(result, " and ".join(dict.fromkeys(methods.values())))
     if any(nonfinite.is_unseen(p) or nonfinite.is_partly_unseen(p) for p in result.judged):
         nonfinite.explain(context, result, next(iter(context.modes), "train"))
@@ -114,6 +115,14 @@ def _run(context: Context) -> StageResult:
             optimizer_settings.follow_rates(context, scheduled)
         result.divergence = result.divergence or scheduled or first_divergence(context, result)
     return result
+
+
+def _unless_shared_out(
+    context: Context, result: StageResult, captures: tuple[Capture, Capture], scheduled: Divergence | None
+) -> Divergence | None:
+    """Where schedules differ; None where an optimizer of the user's own makes up for it."""
+    reference, candidate = (Backward.answer(capture).optimizer for capture in captures)
+    return None if shared_rates.excused(result, captures, context.settings.pace, (reference, candidate)) else scheduled
 
 
 def _judge_modes(context: Context, result: StageResult, captures: tuple[Capture, Capture], order: Backward) -> dict[str, str]:

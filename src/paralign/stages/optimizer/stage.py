@@ -20,7 +20,7 @@ from paralign.stages.backward import made_up, own_step_judging
 from paralign.stages.common.judging import conclude
 from paralign.stages.common.places import Kind, key_of
 from paralign.stages.optimizer import groups, resumption
-from paralign.stages.steps import equal_gradients, native_updates, rate_schedules, update_explaining
+from paralign.stages.steps import equal_gradients, native_updates, rate_schedules, shared_rates, update_explaining
 from paralign.worker.protocol import Measures, Ran, Schedule, Scheduled
 from paralign.worker.protocol.wire import encode
 from paralign.worker.session import DOUBLE
@@ -49,6 +49,9 @@ ROWS, GROUPS = 8, 3
 #: steps of a schedule that a cause is held against
 WHOLE = 10_000
 
+#: the artifact with the captures of both schedules
+_FOLLOWED = "schedules of optimizer"
+
 METHOD = "rates step by step, updates from equal gradients"
 
 
@@ -62,6 +65,8 @@ def run(context: Context) -> StageResult:
     scheduled = _schedules(context, result)
     experiment, alike = _updates(context, result), False
     if experiment is not None:
+        if shared_rates.excused(result, context.artifacts[_FOLLOWED], context.settings.pace, experiment.abouts):
+            scheduled = None
         alike = all(p.verdict == ALIGNED for p in result.pairs)
         conclude(result, METHOD)
         result.tables += groups.tell(result, experiment)
@@ -107,7 +112,7 @@ def _schedules(context: Context, result: StageResult) -> Divergence | None:
     """Follow both schedules and a resumed one; gives the first difference."""
     pace = context.settings.pace
     measures = _measures(context)
-    captures = context.record_both("optimizer", _order(context, 0), measures, _order(context, 1))
+    captures = context.artifacts[_FOLLOWED] = context.record_both("optimizer", _order(context, 0), measures, _order(context, 1))
     spent(result, *captures)
     answers = [Schedule.answer(c) for c in captures]
     _say_lengths(context, result, answers)

@@ -11,6 +11,7 @@ from paralign.comparison import compare_pair
 from paralign.comparison import judge as judge_pair
 from paralign.comparison.judge import LOUD
 from paralign.dtypes import EPS
+from paralign.locate.optimizer import read_config
 from paralign.locate.optimizer.update_rules import Trace
 from paralign.model import DIVERGED, Noise, Pair, Unjudged
 from paralign.stages.common.judging import CONSTANTS
@@ -145,6 +146,9 @@ def _pair(
     stored = 2 * EPS[held] + resolution.stored(held, resolution.rms(weight), change, len(experiment.steps)) if change else 0.0
     if stored > noise:
         noise, how = stored, f"storing the parameter in {held}"
+    near_one = max(map(read_config.stored_near_one, experiment.abouts))
+    if near_one > noise:
+        noise, how = near_one, "what float32 leaves of one less a beta, in a kernel whose rule is not known"
     pair.noise = Noise(noise, how)
     judge_pair(pair, limit=RATIO)
     return pair

@@ -1,0 +1,89 @@
+"""Rates that an optimizer of the user's own shares out among its groups.
+
+What it tells of a group is then not what it moves by: a factor in its step is part of the rate.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paralign.model import ALIGNED, Unjudged
+from paralign.stages.common.judging import CONSTANTS
+from paralign.stages.common.places import Kind, key_of
+from paralign.stages.steps import rate_schedules
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from paralign.capture import Capture
+    from paralign.model import Pair, StageResult
+    from paralign.run.pace import Pace
+
+Array = np.ndarray[Any, Any]
+
+
+def excused(
+    result: StageResult, captures: tuple[Capture, Capture], pace: Pace, abouts: tuple[Mapping[str, Any], Mapping[str, Any]]
+) -> bool:
+    """Leave out rates that differ by constant factors where all updates agree.
+
+    One optimizer is the user's own. The updates show that the rates are equal in effect at their steps. As all groups' rates rise and
+    fall alike on both sides, they are equal at every other.
+
+    Args:
+        result: of the stage, whose pairs are judged.
+        captures: what followed both schedules.
+        pace: how often they go on.
+        abouts: what both optimizers say of themselves.
+    """
+    wrong = result.wrong
+    if not wrong or not all(map(_is_rate, wrong)) or not any(about.get("own") for about in abouts):
+        return False
+    if not any(_is_change(pair) and pair.judged and pair.verdict == ALIGNED for pair in result.pairs):
+        return False
+    every = rate_schedules.every(pace)
+    sides = [rate_schedules.Followed.read(capture, each) for capture, each in zip(captures, every, strict=True)]
+    first, second = sides
+    if first is None or second is None:
+        return False
+    count = min((side.steps for side in (first, second) if side.scheduled), default=1)
+    if not are_proportional(first.until(count), second.until(count)):
+        return False
+    for pair in wrong:
+        pair.leave_out(Unjudged.ELSEWHERE, "an optimizer of the user's own shares its rate out: told otherwise, and equal in effect")
+    result.verdict = result.verdict_of_pairs
+    result.excuse(
+        "the learning rates that the optimizers tell differ by constant factors of their groups, one optimizer is the user's own, and all "
+        "updates agree: it applies such factors in its step, so that the rates are equal in effect"
+    )
+    return True
+
+
+def _is_rate(pair: Pair) -> bool:
+    place = key_of(pair)
+    return place is not None and place.kind in (Kind.RATE, Kind.SCHEDULE)
+
+
+def _is_change(pair: Pair) -> bool:
+    place = key_of(pair)
+    return place is not None and place.kind is Kind.CHANGE
+
+
+def are_proportional(first: Array, second: Array) -> bool:
+    """Whether all columns of both sides rise and fall alike.
+
+    Each is a constant times one curve.
+
+    Args:
+        first: rates, shape ``(steps, groups)``.
+        second: likewise, of as many steps.
+    """
+    columns = np.concatenate((first, second), axis=1)
+    greatest = np.abs(columns).max(axis=0, initial=0.0)
+    if not columns.size or not np.isfinite(columns).all() or not (greatest > 0).all():
+        return False
+    curves = columns / greatest
+    allowed = CONSTANTS * np.maximum(np.abs(curves[:, :1]), rate_schedules.VANISHING)
+    return bool((np.abs(curves - curves[:, :1]) <= 2 * allowed).all())
