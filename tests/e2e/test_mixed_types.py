@@ -128,3 +128,45 @@ def test_constants_that_each_side_rounds_accuse_no_operation_that_enlarges_it(sc
     sides = functions(Sharp, "torch", None), functions(lambda: SharpPort(scale), "paddle", None)
     result = check(*sides, inputs=INPUTS, stages=["weights", "forward"])
     assert result["forward"].verdict == verdict, result["forward"].notes
+
+
+WEIGHTS = [0.7, 1.1, 1.6]
+
+
+def smoothed(outputs, labels, smoothing=0.1):
+    weight, logs = paddle.to_tensor(WEIGHTS, dtype="float32"), paddle.nn.functional.log_softmax(outputs, axis=-1)
+    truth = paddle.nn.functional.one_hot(labels, 3)
+    total = -(logs * (truth * (1 - smoothing) + smoothing / 3) * weight).sum()
+    return total / (truth * weight).sum()
+
+
+#: losses with constants in float32, of both frameworks
+LOSSES = {
+    "weights of classes": (
+        lambda outputs, labels: torch.nn.functional.cross_entropy(outputs, labels, weight=torch.tensor(WEIGHTS), label_smoothing=0.1),
+        smoothed,
+    ),
+    "the loss as a layer": (
+        torch.nn.CrossEntropyLoss(weight=torch.tensor(WEIGHTS)),
+        paddle.nn.CrossEntropyLoss(weight=paddle.to_tensor(WEIGHTS)),
+    ),
+    "targets": (
+        lambda outputs, labels: torch.nn.functional.binary_cross_entropy(outputs.sigmoid(), torch.nn.functional.one_hot(labels, 3).float()),
+        lambda outputs, labels: paddle.nn.functional.binary_cross_entropy(
+            paddle.nn.functional.sigmoid(outputs), paddle.nn.functional.one_hot(labels, 3).astype("float32")
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_loss_with_float32_constants_is_judged_in_float64(name):
+    sides = [
+        Side(framework=framework, functions={"build_model": model, "loss": loss})
+        for framework, model, loss in zip(("torch", "paddle"), (Reference, Candidate), LOSSES[name], strict=True)
+    ]
+    result = check(*sides, inputs=INPUTS, labels=np.array([0, 1, 2, 1]), stages=["weights", "forward", "loss"])["loss"]
+    assert (result.verdict, result.method) == ("aligned", "float64"), (result.notes, result.warnings)
+    assert max(pair.error for pair in result.pairs if pair.judged) < 1e-7
+    assert torch.nn.functional.cross_entropy.__module__ == "torch.nn.functional"  # put back
+    assert not hasattr(torch.nn.functional.cross_entropy, "_paralign_joins")

@@ -54,7 +54,8 @@ def _made(session: "Session", run: str, evaluation: "Capture", number: int, seed
     outputs = mapped(session.tree(evaluation, f"output_{number}", run), watch)
     labels = session.tree(evaluation, f"labels_{number}", run)
     session.adapter.seed(seed)
-    return session.function("loss")(outputs, labels)
+    with session.in_precision_of(run):
+        return session.function("loss")(outputs, labels)
 
 
 def _sampled(session: "Session", value: Any) -> "Dict[str, Any]":

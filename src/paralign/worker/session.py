@@ -362,6 +362,21 @@ class Session:
         if isinstance(self.adapter, Mixing):
             self.adapter.mix(on=mixed and dtype == DOUBLE)
 
+    @contextmanager
+    def in_precision_of(self, run: str) -> Iterator[None]:
+        """Inside, functions of a float64 run take float32 constants of the code.
+
+        Other runs stay as they are, and so does the model: this is for a loss of values that are given.
+        """
+        mixes = run == DOUBLE and isinstance(self.adapter, Mixing)
+        if mixes:
+            self.adapter.mix(on=True)  # type: ignore[attr-defined] # asked for just before
+        try:
+            yield
+        finally:
+            if mixes:
+                self.adapter.mix(on=False)  # type: ignore[attr-defined] # as above
+
     def close(self) -> None:
         """Give a live model back as it was."""
         if self._give_back is not None:

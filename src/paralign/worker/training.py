@@ -97,8 +97,9 @@ def _loss_pass(session: Session, run: str, values: Dict[str, Capture], seed: int
     outputs = mapped(given, watch)
     labels = session.tree(values["labels"], "labels", run)
     session.adapter.seed(seed)
-    result = session.function("loss")(outputs, labels)
-    adapter.backward(scalar_of(result, known))
+    with session.in_precision_of(run):
+        result = session.function("loss")(outputs, labels)
+        adapter.backward(scalar_of(result, known))
     return outputs, result
 
 
