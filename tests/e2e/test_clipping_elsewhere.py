@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from paralign import Side, check
-from paralign.model import ALIGNED, DIVERGED
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED
 
 torch = pytest.importorskip("torch")
 paddle = pytest.importorskip("paddle")
+
+sys.path.insert(0, str(Path(__file__).parent))
+from lamb_by_hand import Lamb  # noqa: E402 - beside this file
 
 X = np.random.default_rng(0).standard_normal((8, 6)).astype("float32")
 Y = np.random.default_rng(1).standard_normal((8, 3)).astype("float32")
@@ -193,3 +199,88 @@ def test_steps_that_never_reach_a_threshold_are_taken_with_larger_gradients(thre
     found = check(*sides, inputs=X, labels=Y, stages=["optimizer"])["optimizer"]
     assert found.verdict == verdict, told(found)
     assert any("times as large" in note for note in found.notes), told(found)
+
+
+def checked(theirs, ours, steps, stages, first=smooth):
+    shared = {"loss": lambda outputs, labels: ((outputs - labels) ** 2).mean()}
+    sides = [
+        Side(framework=name, functions={"build_model": model, "build_optimizer": optimizer, "train_step": step, **shared})
+        for name, model, optimizer, step in zip(("torch", "paddle"), (first, smooth_port), (theirs, ours), steps, strict=True)
+    ]
+    return check(*sides, inputs=X, labels=Y, stages=stages)
+
+
+def by_group(threshold):
+    def step(model, optimizer, batch):
+        loss = ((model(batch[0]) - batch[1]) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        for group in optimizer.param_groups:
+            torch.nn.utils.clip_grad_norm_(group["params"], threshold)
+        optimizer.step()
+
+    return step
+
+
+def layers(model):
+    return [{"params": list(model[0].parameters())}, {"params": list(model[2].parameters())}]
+
+
+def quiet():
+    """A first layer whose gradients are small beside those of the second."""
+    torch.manual_seed(0)
+    model = smooth()
+    with torch.no_grad():
+        model[2].weight.mul_(0.3)
+    return model
+
+
+def test_groups_of_other_sizes_that_are_clipped_each_by_its_norm():
+    found = checked(
+        lambda model: torch.optim.SGD(layers(model), lr=0.1),
+        lambda model: paddle.optimizer.SGD(0.1, layers(model), grad_clip=paddle.nn.ClipGradByGlobalNorm(0.05)),
+        (by_group(0.05), ported),
+        ["backward"],
+        first=quiet,
+    )["backward"]
+    assert found.verdict == ALIGNED, told(found)
+
+
+@pytest.mark.parametrize(("step", "verdict"), [(by_group(0.05), ALIGNED), (looped(0.05), DIVERGED)], ids=["by group", "all together"])
+def test_a_library_rule_that_nobody_knows_clips_by_group(step, verdict):
+    found = checked(
+        lambda model: Lamb(layers(model), 0.01, (0.9, 0.99), 1e-6, 0.02),
+        lambda model: paddle.optimizer.Lamb(
+            0.01, 0.02, 0.9, 0.99, 1e-6, parameters=layers(model), grad_clip=paddle.nn.ClipGradByGlobalNorm(0.05)
+        ),
+        (step, ported),
+        ["optimizer"],
+    )["optimizer"]
+    assert found.verdict == verdict, told(found)
+
+
+def test_gradients_that_no_backward_pass_leaves_are_not_held_to_be_larger():
+    def theirs(model, optimizer, batch):
+        parameters = list(model.parameters())
+        for parameter, gradient in zip(
+            parameters, torch.autograd.grad(((model(batch[0]) - batch[1]) ** 2).mean(), parameters), strict=True
+        ):
+            parameter.grad = gradient
+        torch.nn.utils.clip_grad_norm_(parameters, 3.0)
+        optimizer.step()
+
+    def ours(model, optimizer, batch):
+        parameters = model.parameters()
+        for parameter, gradient in zip(parameters, paddle.grad(((model(batch[0]) - batch[1]) ** 2).mean(), parameters), strict=True):
+            parameter.grad = gradient
+        optimizer.step()
+        optimizer.clear_grad()
+
+    found = checked(
+        lambda model: torch.optim.SGD(model.parameters(), lr=0.1),
+        lambda model: paddle.optimizer.SGD(0.1, model.parameters(), grad_clip=paddle.nn.ClipGradByGlobalNorm(3.0)),
+        (theirs, ours),
+        ["optimizer"],
+    )["optimizer"]
+    assert found.verdict == UNDERPOWERED, told(found)
+    assert not any("times as large" in note for note in found.notes)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -11,6 +14,9 @@ from paralign.stages.steps.shared_rates import are_proportional
 
 torch = pytest.importorskip("torch")
 paddle = pytest.importorskip("paddle")
+
+sys.path.insert(0, str(Path(__file__).parent))
+from lamb_by_hand import Lamb  # noqa: E402 - beside this file
 
 X = np.random.default_rng(0).standard_normal((8, 6)).astype("float32")
 Y = np.random.default_rng(1).standard_normal((8, 3)).astype("float32")
@@ -96,29 +102,6 @@ def test_curves_that_are_multiples_of_one():
     assert not are_proportional(curve[:0], curve[:0])
 
 
-class Lamb(torch.optim.Optimizer):
-    """Lamb by hand, with its betas as they are written."""
-
-    def __init__(self, params, lr, betas, eps, decay):
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "decay": decay})
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        for group in self.param_groups:
-            first, second = group["betas"]
-            for p in group["params"]:
-                state = self.state[p]
-                if not state:
-                    state.update(step=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
-                state["step"] += 1
-                state["m"].mul_(first).add_(p.grad, alpha=1 - first)
-                state["v"].mul_(second).addcmul_(p.grad, p.grad, value=1 - second)
-                m, v = state["m"] / (1 - first ** state["step"]), state["v"] / (1 - second ** state["step"])
-                update = m / (v.sqrt() + group["eps"]) + group["decay"] * p
-                size, step = p.norm(), update.norm()
-                p.sub_(group["lr"] * (size / step if size > 0 and step > 0 else 1.0) * update)
-
-
 @pytest.mark.parametrize(("second", "verdict"), [(0.999, ALIGNED), (0.99, DIVERGED)])
 def test_betas_that_a_kernel_of_no_known_rule_stores_in_float32(second, verdict):
     def own(model):
@@ -133,3 +116,87 @@ def test_betas_that_a_kernel_of_no_known_rule_stores_in_float32(second, verdict)
     )
     found = check(*sides, inputs=X, stages=["optimizer"])["optimizer"]
     assert found.verdict == verdict, said(found)
+
+
+class Forgetful(paddle.optimizer.lr.LRScheduler):
+    """Begins anew wherever it is loaded."""
+
+    def __init__(self, rate):
+        self.first = rate
+        super().__init__(rate)
+
+    def get_lr(self):
+        return self.first * 0.1 ** (self.last_epoch // 10_000)
+
+    def state_dict(self):
+        return {}
+
+    def set_state_dict(self, state):
+        pass
+
+
+def test_a_schedule_that_is_not_resumed_is_told_beside_an_own_optimizer():
+    def own(model):
+        return Shared([{"params": list(model.parameters())}], lr=0.1)
+
+    def falling(optimizer):
+        return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.1 ** (step // 10_000))
+
+    def forgetful(model):
+        return paddle.optimizer.Momentum(Forgetful(0.1), 0.9, model.parameters())
+
+    sides = (
+        Side(framework="torch", functions={"build_model": reference, "build_optimizer": own, "build_scheduler": falling}),
+        Side(framework="paddle", functions={"build_model": port, "build_optimizer": forgetful}),
+    )
+    found = check(*sides, inputs=X, stages=["optimizer"])["optimizer"]
+    assert found.verdict == DIVERGED, said(found)
+    assert not any("equal in effect" in note for note in found.notes)
+
+
+class Branch(torch.nn.Module):
+    """A second layer without a gradient."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = torch.nn.Linear(6, 3), torch.nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.a(x) + 0.0 * self.b(x).detach()
+
+
+class BranchPort(paddle.nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = paddle.nn.Linear(6, 3), paddle.nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.a(x) + 0.0 * self.b(x).detach()
+
+
+class Plain(torch.optim.Optimizer):
+    def __init__(self, groups, lr):
+        super().__init__(groups, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    p.sub_(group["lr"] * p.grad)
+
+
+def test_the_rate_of_a_group_that_no_update_shows_is_not_excused():
+    def own(model):
+        return Plain([{"params": list(model.a.parameters())}, {"params": list(model.b.parameters()), "lr": 0.01}], lr=0.1)
+
+    def library(model):
+        return paddle.optimizer.SGD(0.1, [{"params": model.a.parameters()}, {"params": model.b.parameters(), "learning_rate": 1.0}])
+
+    loss = {"loss": lambda outputs, labels: ((outputs - labels) ** 2).mean()}
+    sides = (
+        Side(framework="torch", functions={"build_model": Branch, "build_optimizer": own, **loss}),
+        Side(framework="paddle", functions={"build_model": BranchPort, "build_optimizer": library, **loss}),
+    )
+    found = check(*sides, inputs=X, labels=Y, stages=["backward"])["backward"]
+    assert found.verdict == DIVERGED, said(found)

@@ -176,3 +176,29 @@ def test_tensors_of_paddle_in_any_layout():
                 continue
             assert agree(found[0], moments(view.numpy()), 1e-6)
             assert found[1] is None or distance(sketch(view.numpy()), found[1]) < 1e-5
+
+
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize("size", [64, 400])
+def test_masks_of_the_least_float32_have_finite_sketches(size):
+    x = normal(size * size).reshape(size, size) + np.triu(np.full((size, size), np.finfo("float32").min, "float32"), 1)
+    found = made(np.ascontiguousarray(x))
+    assert found is None or np.isfinite(found[1]).all()
+
+
+@pytest.mark.usefixtures("library")
+def test_tensors_without_memory_are_left_alone():
+    torch = pytest.importorskip("torch")
+    from paralign.adapters import _digest_torch
+
+    freed = torch.randn(2000)
+    freed.untyped_storage().resize_(0)
+    assert _digest_torch._compiled(freed, "float32", ordered=True) is None
+    seen = []
+
+    def inside(x):
+        seen.append(_digest_torch._compiled(x * 2, "float32", ordered=True))
+        return x
+
+    torch.func.functionalize(inside)(torch.randn(2000))
+    assert seen == [None]

@@ -101,7 +101,7 @@ def _compiled(tensor: Any, size: int, dtype: str, *, ordered: bool) -> "Optional
     if ordered and not in_order:
         return None
     block = tensor if in_order else _dense(tensor)
-    if block is None:
+    if block is None or not block.data_ptr():
         return None
     return compiled_passes.fingerprint(block.data_ptr(), size, dtype, ordered=ordered)
 

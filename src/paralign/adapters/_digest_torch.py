@@ -87,6 +87,9 @@ def _compiled(tensor: Any, dtype: str, *, ordered: bool) -> "Optional[Tuple[str,
     block = tensor if in_order else _dense(tensor)
     if block is None:
         return None
+    held = block.untyped_storage().nbytes() - block.storage_offset() * block.element_size()
+    if not block.data_ptr() or held < block.numel() * block.element_size():  # memory that was given back, or is another's
+        return None
     return compiled_passes.fingerprint(block.data_ptr(), block.numel(), dtype, ordered=ordered)
 
 

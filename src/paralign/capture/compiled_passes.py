@@ -67,6 +67,8 @@ def fingerprint(address: int, size: int, kind: str, *, ordered: bool) -> "Option
     text = digested(passes)
     if text is None or passes.folds is None:
         return None if text is None else (text, None)
+    if not np.isfinite(passes.folds).all():  # sums of the largest float32
+        return None
     return text, joined(passes.folds, kind)
 
 

@@ -15,6 +15,7 @@ from paralign.stages.common.places import Kind, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
     from paralign.context import Clipping, Context
     from paralign.model import Pair, StageResult
@@ -24,9 +25,14 @@ SAME = 1e-5
 
 #: what PyTorch's clipping adds to a norm; and how far that may bring gradients of small norms
 SLACK, MOST = 1e-6, 1e-3
+#: and what rounding adds to that: the difference is it and nothing else
+WHOLE = 1.01
 
 #: how far beyond a threshold gradients are brought that do not reach it by themselves
 BEYOND = 4.0
+
+#: how exactly enlarged gradients are larger
+GROWN = 1e-3
 
 #: clippings that are known here: of all gradients together, of each group's, of each tensor, of each element
 _KINDS = frozenset({"global", "group", "tensor", "value"})
@@ -35,6 +41,12 @@ _KINDS = frozenset({"global", "group", "tensor", "value"})
 COMPARED = (
     "clip alike, in the loop or in the optimizer, by one threshold: train_step of both sides was compared as well, and does not come to "
     "the same (the stage backward says where; what differs before the update comes first)"
+)
+
+#: what to do where they do not with larger gradients
+ENLARGED = (
+    "clip alike, in the loop or in the optimizer, by one threshold: with gradients {} times as large on both sides, as a larger loss "
+    "makes them, train_step of both sides does not come to the same"
 )
 
 #: what follows from an update, besides the experiment with the optimizers alone
@@ -77,10 +89,8 @@ def slack(context: Context, gradients: Mapping[str, tuple[np.ndarray, np.ndarray
     frameworks = {context.framework(side) for side in ("reference", "candidate")}
     if apart is None or apart.kind not in ("global", "group", "tensor") or context.settings.strict or len(frameworks) == 1:
         return None
-    size = _length([pair[apart.side].astype(np.float64).ravel() for pair in gradients.values()])
-    if not size > apart.threshold:
-        return None
-    return Noise(min(SLACK / size, MOST), "the 1e-6 that PyTorch adds to a norm that it clips by")
+    felt = [size for size in _norms_clipped_by(apart, gradients) if size > apart.threshold]
+    return Noise(min(WHOLE * SLACK / min(felt), MOST), "the 1e-6 that PyTorch adds to a norm that it clips by") if felt else None
 
 
 def excuse(context: Context, result: StageResult, own: StageResult, gradients: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> None:
@@ -146,14 +156,42 @@ def reaching(
         return None
     if _clips_alike(apart, gradients) is not False:
         return None
-    before = {name: both[apart.side].astype(np.float64).ravel() for name, both in gradients.items()}
-    sizes = {
-        "value": [float(np.abs(value).max(initial=0.0)) for value in before.values()],
-        "tensor": [_length([value]) for value in before.values()],
-        "group": list(_norms(before, apart).values()),
-    }.get(apart.kind, [_length(list(before.values()))])
-    felt = [size for size in sizes if size > 0.0]
+    felt = [size for size in _norms_clipped_by(apart, gradients) if size > 0.0]
     return BEYOND * apart.threshold / max(felt) if felt else None
+
+
+def _norms_clipped_by(apart: Clipping, gradients: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> list[float]:
+    """The sizes that a clipping holds against its threshold.
+
+    Of all gradients together, or of each group, tensor or element.
+    """
+    before = {name: both[apart.side].astype(np.float64).ravel() for name, both in gradients.items()}
+    if apart.kind == "value":
+        return [float(np.abs(value).max(initial=0.0)) for value in before.values()]
+    if apart.kind == "tensor":
+        return [_length([value]) for value in before.values()]
+    return list(_norms(before, apart).values()) if apart.kind == "group" else [_length(list(before.values()))]
+
+
+def is_enlarged(apart: Clipping, recorded: Mapping[str, tuple[Any, Any]], larger: Mapping[str, tuple[Any, Any]], factor: float) -> bool:
+    """Whether the gradients that reach the first update have grown on both sides.
+
+    Those of a step that takes them by the framework's function in place of its backward pass may not have.
+
+    Args:
+        apart: the clipping of one optimizer, before which gradients are as they were made.
+        recorded: gradients of the own steps, by name.
+        larger: those of the enlarged ones.
+        factor: by which they were to grow.
+    """
+    if recorded.keys() != larger.keys():
+        return False
+    grown = []
+    for side in (apart.side, 1 - apart.side):
+        before, after = (_length([each[side].astype(np.float64).ravel() for each in found.values()]) for found in (recorded, larger))
+        grown.append(after / before if before else 0.0)
+    whole, other = grown
+    return abs(whole - factor) <= GROWN * factor and abs(other - 1.0) > GROWN
 
 
 def _follows(pair: Pair, apart: Clipping) -> bool:
@@ -176,8 +214,9 @@ def _clips_alike(apart: Clipping, gradients: Mapping[str, tuple[np.ndarray, np.n
     after = [pair[1 - apart.side].astype(np.float64).ravel() for pair in gradients.values()]
     if not before or apart.kind not in _KINDS:
         return None
-    clipped, size = _clipped(before, apart, list(gradients)), _length(before)
-    slack = SLACK / size if apart.kind != "value" and size else 0.0
+    clipped = _clipped(before, apart, list(gradients))
+    felt = [norm for norm in _norms_clipped_by(apart, gradients) if norm > apart.threshold]
+    slack = SLACK / min(felt) if apart.kind != "value" and felt else 0.0
     allowed = min(SAME + slack, MOST) * _length(clipped)
     if _apart(after, clipped) > allowed:
         return None

@@ -130,12 +130,16 @@ def _excuse(context: Context, result: StageResult, part: StageResult, judged: tu
     gradients = first_gradients(steps, method)
     factor = made_up.reaching(context, result, part, gradients)
     larger = enlarged(steps, method, factor) if factor is not None and not drawn else None
-    if larger is None:
+    reached = {} if larger is None else first_gradients(larger, method)
+    apart = context.clipping
+    if larger is None or factor is None or apart is None or not made_up.is_enlarged(apart, gradients, reached, factor):
         made_up.excuse(context, result, part, gradients)
         return
     again = StageResult("backward")
     _judge_steps(context, again, larger, method)
-    made_up.excuse(context, result, again, first_gradients(larger, method))
+    made_up.excuse(context, result, again, reached)
+    if apart.finding.fix == made_up.COMPARED:
+        apart.finding.fix = made_up.ENLARGED.format(f"{factor:.3g}")
     result.notes.append(
         f"the own steps never reach the clipping: they were taken again with gradients {factor:.3g} times as large on both sides, "
         "as a larger loss makes them"

@@ -108,7 +108,8 @@ def _clipped(context: Context, experiment: Experiment, given: Given, carried: _T
     """The gradients of every step, clipped; None where none is large enough."""
     folder = context.reference.folder / "clipped-gradients"
     clear(folder)
-    settings = {"key": f"{given.gradients.manifest.settings.get('key')} {given.steps} {carried}", "answer": encode(Ran([f"{DOUBLE}:eval"]))}
+    key = f"{given.gradients.manifest.settings.get('key')} {experiment.given} {given.steps} {carried}"
+    settings = {"key": key, "answer": encode(Ran([f"{DOUBLE}:eval"]))}
     changed = False
     with CaptureWriter(folder, Manifest(side="reference", stage="optimizer", settings=settings)) as writer:
         for number, (step, factor) in enumerate(given.steps):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from paralign.model import ALIGNED, Unjudged
+from paralign.model import ALIGNED, Tolerance, Unjudged
 from paralign.stages.common.judging import CONSTANTS
 from paralign.stages.common.places import Kind, key_of
 from paralign.stages.steps import rate_schedules
@@ -41,7 +41,7 @@ def excused(
     wrong = result.wrong
     if not wrong or not all(map(_is_rate, wrong)) or not any(about.get("own") for about in abouts):
         return False
-    if not any(_is_change(pair) and pair.judged and pair.verdict == ALIGNED for pair in result.pairs):
+    if not _all_groups_moved(result, abouts):
         return False
     every = rate_schedules.every(pace)
     sides = [rate_schedules.Followed.read(capture, each) for capture, each in zip(captures, every, strict=True)]
@@ -49,7 +49,8 @@ def excused(
     if first is None or second is None:
         return False
     count = min((side.steps for side in (first, second) if side.scheduled), default=1)
-    if not are_proportional(first.until(count), second.until(count)):
+    rates = first.until(count), second.until(count)
+    if not are_proportional(*rates) or not rate_schedules.differing(*rates, Tolerance()).any():
         return False
     for pair in wrong:
         pair.leave_out(Unjudged.ELSEWHERE, "an optimizer of the user's own shares its rate out: told otherwise, and equal in effect")
@@ -62,13 +63,33 @@ def excused(
 
 
 def _is_rate(pair: Pair) -> bool:
+    """Whether a pair holds rates as they are told.
+
+    What a resumed schedule tells is judged by its own side.
+    """
     place = key_of(pair)
-    return place is not None and place.kind in (Kind.RATE, Kind.SCHEDULE)
+    if place is None or pair.key.startswith("resumed"):
+        return False
+    return place.kind in (Kind.RATE, Kind.SCHEDULE)
+
+
+def _all_groups_moved(result: StageResult, abouts: tuple[Mapping[str, Any], Mapping[str, Any]]) -> bool:
+    """Whether a parameter of every group was seen to move as its counterpart does."""
+    alike = [pair for pair in result.pairs if pair.judged and pair.verdict == ALIGNED and _is_change(pair)]
+    moved = {pair.reference.name for pair in alike if pair.reference}, {pair.candidate.name for pair in alike if pair.candidate}
+    for about, names in zip(abouts, moved, strict=True):
+        group_of = {name: own["group"] for name, own in about["parameters"].items()}
+        if not group_of or set(group_of.values()) - {group_of[name] for name in names if name in group_of}:
+            return False
+    return True
 
 
 def _is_change(pair: Pair) -> bool:
+    """Whether a pair holds how far a parameter moved, and it did move."""
     place = key_of(pair)
-    return place is not None and place.kind is Kind.CHANGE
+    if place is None or pair.stats is None:
+        return False
+    return place.kind is Kind.CHANGE and pair.stats.rms_reference > 0.0
 
 
 def are_proportional(first: Array, second: Array) -> bool:

@@ -54,7 +54,7 @@ def _say_why(context: Context, result: StageResult, experiment: Experiment, move
         found.sort(key=lambda difference: difference.terms[0] == "clip")  # which the step itself may do: others are named before
     reasons = Reasons(moves, known, found, shown=clips is not None)
     tell(result, experiment, reasons, agreed=agreed, whole=given.whole, strict=context.settings.strict)
-    keep_clipping(context, result, reasons)
+    keep_clipping(context, result, reasons, experiment)
     if not agreed or result.divergence is not None or not context.explains:
         return
     blamed = reasons.blamed

@@ -221,7 +221,7 @@ def _scaled(names: set[str], traces: dict[str, Trace], factor: float) -> Finding
     return Finding("update/rates", cause, "look for this factor in the learning rate", True, error, after)
 
 
-def keep_clipping(context: Context, result: StageResult, reasons: Reasons) -> None:
+def keep_clipping(context: Context, result: StageResult, reasons: Reasons, experiment: Experiment) -> None:
     """Leave word where one side's optimizer clips and the other's does not.
 
     The own steps may make up for it.
@@ -233,7 +233,7 @@ def keep_clipping(context: Context, result: StageResult, reasons: Reasons) -> No
     side = 0 if clips.reference[0] else 1
     kind, threshold = (clips.reference, clips.candidate)[side][:2]
     alone = _nothing_but_clips(clips, finding, result, reasons)
-    groups = {name: terms.group for name, terms in reasons.known[side].recipe.items()}
+    groups = {name: own["group"] for name, own in experiment.abouts[side]["mapped"].items()}
     context.clipping = Clipping(side, kind, float(threshold), alone, finding, list(reasons.moves.pairs), groups=groups)
 
 
