@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paralign.run.printed import likeness, matched, parse, varying
+from paralign.run.printed import likeness, matched, parse, say_the_same, varying
 
 
 def lines(text, wanted=""):
@@ -71,20 +71,23 @@ def test_a_line_of_one_run_alone_is_infinitely_far():
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("one", "other", "same"),
     [
-        ("loading classifier.pth", "loading classifier.pdparams"),
-        ("weights='runs/best_10.pt', 3 classes", "weights='out/latest.pdparams', 3 classes"),
-        ("Loaded /a/b/net.safetensors.", "Loaded net.pdparams."),
+        ("loading classifier.pth", "loading classifier.pdparams", True),
+        ("weights='runs/10/best_10.pt', 3 classes", "weights='out/latest.pdparams', 3 classes", True),
+        ("Loaded runs/10/best_10.pt.", "Loaded runs/10/best_10.bin.", True),
+        ("best match gallery/0017.pt", "best match gallery/0018.pt", False),
+        ("best match gallery/17/a.bin", "best match gallery/18/a.bin", False),
+        ("best match 0017.pt", "best match 0018.pdparams", False),
     ],
 )
-def test_names_of_weights_are_each_sides_own(one, other):
-    first, second = lines(one)[0], lines(other)[0]
-    assert first.words == second.words
-    assert [n.text for n in first.numbers] == [n.text for n in second.numbers]
-    assert (first.text, second.text) == (one, other)
+def test_names_of_weights_are_each_sides_own_where_it_reads_them(one, other, same):
+    sides = [parse(one, weights=["/a/best_10.pt"]).kept[0], parse(other, weights=["out/latest.pdparams"]).kept[0]]
+    assert say_the_same(*sides) is same
+    assert [n.text for n in sides[0].numbers] == [n.text for n in sides[1].numbers]
+    assert [side.text for side in sides] == [one, other]
 
 
 @pytest.mark.parametrize("text", ["class: cat.png", "saved to out.json", "torch.ptx", "a.pt.gz", "acc 0.5 at 3.binary"])
 def test_other_names_stay_words(text):
-    assert "<weights>" not in lines(text)[0].words
+    assert "weights" not in lines(text)[0].words

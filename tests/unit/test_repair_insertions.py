@@ -118,6 +118,24 @@ def test_a_whole_statement_with_the_candidates_names_and_calls(tmp_path):
     assert place_of(found, "        h = self.fc(x)\n        h = paddle.cat([h, h], axis=1)\n        return", "statement") < FEW
 
 
+@pytest.mark.parametrize("what", ["", "missing"])
+def test_a_statement_that_the_named_one_goes_on_from_stands_before_it(tmp_path, what):
+    own = HEAD + "def run(x, scale):\n    x = x * 0.5  #@\n    return x\n"
+    theirs = THEIRS + "def run(x, scale):\n    x = torch.relu(scale)  #@\n    x = x * 0.5\n    return x\n"
+    _, found = proposed(tmp_path, own, theirs, what=what)
+    assert place_of(found, "    x = F.relu(scale)\n    x = x * 0.5\n", "statement") < FEW
+    assert not [p for p in found if "x * 0.5\n    x = F.relu(scale)" in p.edit.applied().decode()]  # it would make the first one dead
+
+
+def test_a_keyword_of_the_users_own_call_does_not_keep_pytorchs_in_another(tmp_path):
+    own = HEAD + "def run(x, block):\n    y = block(x, dim=4)\n    s = y  #@\n    return s\n"
+    theirs = THEIRS + "def run(x, block):\n    y = block(x, dim=4)\n    s = torch.softmax(y, dim=1)  #@\n    return s\n"
+    _, found = proposed(tmp_path, own, theirs)
+    texts = [p.edit.applied().decode() for p in found]
+    assert any("softmax(y, axis=1)" in text for text in texts)
+    assert not any("softmax(y, dim=1)" in text for text in texts)
+
+
 def test_an_empty_line_at_which_a_step_is_missing_is_taken_for_the_statement_above(tmp_path):
     files = classes(
         "", "        h = self.fc(x)\n  #@\n        return h", "", "        h = self.fc(x)\n        h = torch.relu(h)  #@\n        return h"

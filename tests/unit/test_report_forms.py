@@ -332,6 +332,12 @@ def test_where_a_side_failed_is_shown_with_its_code_where_nothing_was_located(re
         assert text.index("line_12 = 12") < text.index("called from") < text.index("line_3 = 3")
 
 
+def test_the_code_of_a_file_that_is_no_python_is_no_place(result):
+    result.stages[-1].failure["frames"] = ["port.py:3 in main: import part", "part.py:12", "    y = (x[1:5", "         ^"]
+    raised = told(result.to_dict()).stages[-1].raised
+    assert [(place.file, place.line, place.code) for place in raised] == [("part.py", 12, "y = (x[1:5"), ("port.py", 3, "import part")]
+
+
 def test_a_message_of_several_lines_is_one_line_of_the_headline(result, tmp_path):
     result.stages[-1].failure["message"] = "no good:\n  [Hint: other]\n"
     report = told(result.to_dict(), root=tmp_path)

@@ -210,6 +210,29 @@ def test_chatter_is_counted_and_lines_can_be_chosen(project):
     assert "printed lines left out by [infer] lines: 0 of the reference, 2 of the candidate" in result.notes
 
 
+def _printing(text):
+    head = "def main(path, out=None"
+    return [(head + "):", f'{head}, weights=""):\n    print("{text}")')]
+
+
+@pytest.mark.parametrize(
+    ("reference", "candidate", "weights", "verdict"),
+    [
+        ("best match 0017.pt", "best match 0018.pt", ("", ""), DIVERGED),
+        ("loading net.pth", "loading net.pdparams", ("", ""), ALIGNED),
+        ("loading one.pth", "loading other.pdparams", ("", ""), DIVERGED),
+        ("loading one.pth", "loading other.pdparams", (" runs/one.pth", " runs/other.pdparams"), ALIGNED),
+        ("loading one.pth", "loading other.pdparams", (" runs/one.pth", " runs/one.pth"), DIVERGED),
+        ("loading one.pth", "loading one.pth", (" runs/one.pth", " runs/other.pdparams"), ALIGNED),
+    ],
+)
+def test_another_name_of_weights_is_a_difference_unless_it_is_the_sides_own(project, reference, candidate, weights, verdict):
+    own, other = ("python tools/predict.py {path} {out}" + each for each in weights)
+    result = project(_printing(candidate), command=own, other=other, reference=_printing(reference))
+    named = next(pair for pair in result.pairs if pair.key.endswith("line_1"))
+    assert (result.verdict, named.verdict) == (verdict, verdict)
+
+
 @pytest.mark.parametrize(
     ("printed", "infer"),
     [("pass", {}), ('print("class_id: 1")', {"lines": "score"}), ('print(f"score: {2.0 ** runs():.6f}")', {})],

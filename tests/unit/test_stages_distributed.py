@@ -13,13 +13,14 @@ import pytest
 from paralign.api import check_project
 from paralign.capture import CaptureWriter
 from paralign.errors import EnvironmentUnavailable, UsageError, WorkerFailed
-from paralign.model import ALIGNED, DIVERGED, Manifest
+from paralign.model import ALIGNED, DIVERGED, Manifest, Pair, StageResult
 from paralign.run import marked
 from paralign.run.project import read
 from paralign.run.ranks import Ranks
 from paralign.stages.distributed import behaviour
 from paralign.stages.distributed.behaviour import Average, Evidence, Found, Spread, Way, Writers
-from paralign.stages.distributed.traits import Trait, _made, settled
+from paralign.stages.distributed.stage import _tell
+from paralign.stages.distributed.traits import Trait, _made, _of_path, settled
 
 sys.path.insert(0, str(Path(__file__).parent))
 import ranked
@@ -393,6 +394,21 @@ def test_ways_that_the_batches_of_one_side_do_not_tell_apart_are_no_difference()
     assert one.told == other.told == Way.MEAN.value
     one, other = settled(trait(Way.JOINED, Way.SAMPLES), trait(Way.SUM))
     assert (one.told, other.told) == (Way.JOINED.value, Way.SUM.value)
+    one, other = settled(trait(Way.JOINED, Way.FIRST, Way.OWN), trait(Way.FIRST))  # equal batches allow any way, sound or not
+    assert (one.told, other.told) == (Way.JOINED.value, Way.FIRST.value)
+
+
+def test_what_a_retold_side_allows_besides_is_said_of_either_side():
+    result = StageResult("distributed")
+    retold = Trait("gradients", "the mean", remark="one side's batches allow this and: the sum")
+    _tell(result, Pair("gradients", None, None, verdict=ALIGNED), [retold, Trait("gradients", "the mean")])
+    assert result.notes == ["gradients: one side's batches allow this and: the sum"]
+
+
+def test_a_figure_of_another_name_is_the_only_one_there_is():
+    assert _of_path({"": 0.5}, "f1", {"f1": 0.4}) == 0.5
+    assert _of_path({"f1": 0.3, "": 0.5}, "f1", {"f1": 0.4}) == 0.3
+    assert _of_path({"": 0.5}, "f1", {"f1": 0.4, "accuracy": 0.9}) is None
 
 
 def test_who_writes_is_told_from_the_names():

@@ -290,6 +290,15 @@ def test_single_numbers_of_one_line_are_recorded_a_few_times_only(module):
     assert [s.op for s in tracer.steps if s.value.array.size == 3][-2:] == ["x", "return"]
 
 
+def test_single_numbers_of_a_loop_are_recorded_as_often_as_is_asked(module):
+    side = module("def sample():\n    total = 0.0\n    for i in range(60):\n        total = total + i / 7\n    return total\n")
+    tracer = Tracer(convert, lambda _: None, times=100)
+    with tracer.watching():
+        side.sample()
+    assert len([s for s in tracer.steps if s.op == "total"]) == 61 - 1  # 0 / 7 leaves the total as it is
+    assert tracer.steps[tracer.result[""]].op == "total"
+
+
 def test_a_comprehension_reads_what_it_goes_through(module):
     side = module("def sample():\n    x = np.arange(3) + 5\n    return [float(v) * 2 for v in x]\n")
     tracer = follow(side.sample)

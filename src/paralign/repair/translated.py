@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: characters of a piece: longer ones are no single step
 LONGEST = 160
 
-#: keywords of PyTorch's and numpy's that Paddle writes otherwise; one that the candidate's own function writes stays
+#: keywords of PyTorch's and numpy's that Paddle writes otherwise; one that the candidate writes in a call of the same function stays
 _KEYWORDS = {"dim": "axis", "keepdims": "keepdim"}
 
 
@@ -67,7 +67,8 @@ class _Words(ast.NodeTransformer):
         local = stored if isinstance(beside.function, ast.Module) else stored | _stored(beside.function)
         self.constants = {name: value for name, value in _constants(beside.source.tree).items() if name not in local}
         self.built = imported(site)
-        self.written = {node.arg for node in ast.walk(site.function) if isinstance(node, ast.keyword)}
+        calls = [node for node in ast.walk(site.function) if isinstance(node, ast.Call)]
+        self.written = {(last_name(call), keyword.arg) for call in calls for keyword in call.keywords}
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         """A local name as the candidate has it; a constant of the reference's module as its value."""
@@ -87,7 +88,8 @@ class _Words(ast.NodeTransformer):
             node.func.attr = name
         if is_port(self.site.framework):
             for each in node.keywords:
-                each.arg = each.arg if each.arg in self.written else _KEYWORDS.get(str(each.arg), each.arg)
+                if (name, each.arg) not in self.written:
+                    each.arg = _KEYWORDS.get(str(each.arg), each.arg)
         return node
 
 

@@ -30,7 +30,7 @@ LONGEST = Limit("PARALIGN_MAX_REPORT", 1 << 28, "bytes")
 #: what a stage can come to
 VERDICTS = (ALIGNED, UNDERPOWERED, NOT_TESTED, DIVERGED, ERROR)
 
-#: how a line that a failure passed stands in a report (``errors.WorkerFailed``)
+#: how a line that a failure passed stands in a report (``errors.WorkerFailed``); what is indented is code, or a caret below it
 FRAME = re.compile(r"(?P<line>.+?:\d+)(?: in .+?: (?P<code>.*))?")
 
 #: characters of a line of code in a sentence; the page and the terminal show the line below
@@ -315,13 +315,18 @@ def _failure(failure: dict[str, Any]) -> str:
 def _raised(failure: dict[str, Any], root: Path | None) -> tuple[Place, ...]:
     """The lines of the user's code that a failure passed, the innermost first."""
     found = []
+    code = ""
     for text in reversed(failure.get("frames", ())):
+        if str(text).startswith(" "):  # of a file that is no Python; the caret is below the code
+            code = str(text).strip()
+            continue
         frame = FRAME.fullmatch(_line(str(text)))
         line = SourceLine.of(frame["line"]) if frame is not None else None
         if frame is None or line is None:
             continue
         shown = from_folder(line.file, root)
-        found.append(Place(str(failure["side"]), line.file, shown, line.line, frame["code"] or "", "", ""))
+        found.append(Place(str(failure["side"]), line.file, shown, line.line, frame["code"] or _line(code), "", ""))
+        code = ""
     return tuple(found)
 
 

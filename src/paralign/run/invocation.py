@@ -26,7 +26,7 @@ from paralign.errors import CaptureFormatError, ParalignError, UnsupportedTensor
 from paralign.model import Manifest
 from paralign.run.command_line import OUT, PATH, PYTHON, filled, places, split
 from paralign.run.launching import Guard, await_group, kill_group, launch
-from paralign.run.printed import Lines, parse
+from paralign.run.printed import Lines, parse, weights_in
 from paralign.run.process import environment
 from paralign.worker.trees import leaves
 
@@ -77,6 +77,12 @@ class Program:
         values = {PATH: path, OUT: out, PYTHON: self.settings.python}
         return [filled(word, values) for word in words]
 
+    @property
+    def weights(self) -> list[str]:
+        """The files of weights that the side is known to read: those in its command, and its checkpoint."""
+        checkpoint = self.settings.checkpoint
+        return weights_in(split(self.command, self.side)) + ([] if checkpoint is None else [str(checkpoint)])
+
 
 def is_python(word: str, settings: SideSettings) -> bool:
     """Whether a command's first word is the side's own interpreter."""
@@ -122,7 +128,7 @@ def _write(writer: CaptureWriter, name: str, path: str, run: Run) -> None:
         _write_value(writer, name, leaf, value, path)
     for line in run.lines.kept:
         key = f"line_{line.number}"
-        writer.add(name, line.text if line.numbers else line.words, role="output", leaf=key, attrs={"path": path})
+        writer.add(name, line.text, role="output", leaf=key, attrs={"path": path})
         for number, known in enumerate(line.numbers):
             writer.add(name, np.float64(known.value), role="output", leaf=f"{key}.{number}", attrs={"path": path, "unit": known.unit})
 
@@ -144,7 +150,7 @@ def _run(program: Program, path: str) -> Run:
         seconds = _finished(program, tokens, Path(folder))
         printed = _limited(Path(folder) / "stdout", program).decode("utf-8", "replace").replace(out, OUT)
         written = _read(program, Path(out))
-    return Run(parse(printed, program.lines), written, seconds)
+    return Run(parse(printed, program.lines, program.weights), written, seconds)
 
 
 def _finished(program: Program, tokens: list[str], folder: Path) -> float:

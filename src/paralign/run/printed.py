@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
 #: lines of one run that are read: a program that prints more writes a log, not a result
 MOST = 2_000
@@ -19,13 +19,13 @@ LIKE = 0.5
 #: a number that stands for itself: not part of a name (resnet50), a version (1.2.3) or a file (01.png)
 _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|nan|inf(?:inity)?)(?!\w|\.\w)", re.IGNORECASE)
 
-#: the name of a file with weights, in quotes or not: each side has its own
+#: the name of a file that may hold weights, in quotes or not: what stands before its ending, and the ending
 _WEIGHTS = re.compile(
-    r"(?<![^\s'\"=:,;(\[{])[^\s'\"=:,;()\[\]{}]*\.(?:pth|pt|bin|ckpt|safetensors|pdparams|pdiparams|pdmodel|pdopt|onnx)(?![\w.]*\w)"
+    r"(?<![^\s'\"=:,;(\[{])([^\s'\"=:,;()\[\]{}]*)\.(?:pth|pt|bin|ckpt|safetensors|pdparams|pdiparams|pdmodel|pdopt|onnx)(?![\w.]*\w)"
 )
 
-#: what stands for it in a line's words
-WEIGHTS = "<weights>"
+#: what stands for the name of a side's own weights in a line's words, and for the ending of any other such name
+WEIGHTS, ENDING = "<weights>", ".weights"
 
 #: what stands for a number in a line's words
 MARK = "#"
@@ -47,12 +47,14 @@ class Number:
 class Line:
     """A printed line, from 1.
 
-    ``words`` has ``#`` in place of each number, and ``<weights>`` in place of the name of a file of weights.
+    ``words`` has ``#`` in place of each number, and ``<weights>`` in place of the name of the side's own weights; of the name of
+    any other such file the ending is left out. ``stems`` leaves out endings alone.
     """
 
     number: int
     text: str
     words: str
+    stems: str
     numbers: tuple[Number, ...] = ()
 
 
@@ -64,17 +66,19 @@ class Lines:
     left_out: int = 0
 
 
-def parse(text: str, wanted: str = "") -> Lines:
+def parse(text: str, wanted: str = "", weights: Iterable[str] = ()) -> Lines:
     r"""The lines of an output that are not blank.
 
     Args:
         text: what was printed.
         wanted: a regular expression; lines in which it is not found are left out.
+        weights: files of the side's own weights; folders before a name are not looked at.
 
     >>> parse("top1: 0.970 cat\n").kept[0].words
     'top1: # cat'
     """
     found = Lines()
+    own = {_last(name) for name in weights}
     pattern = re.compile(wanted) if wanted else None
     for number, line in enumerate(re.split(r"\r?\n", text), 1):
         stripped = line.rpartition("\r")[2].strip()  # a progress bar overwrites itself
@@ -83,10 +87,37 @@ def parse(text: str, wanted: str = "") -> Lines:
         if len(found.kept) >= MOST or (pattern is not None and pattern.search(stripped) is None):
             found.left_out += 1
             continue
-        masked = _WEIGHTS.sub(WEIGHTS, stripped)
-        numbers = tuple(_number(match.group()) for match in _NUMBER.finditer(masked))
-        found.kept.append(Line(number, stripped, " ".join(_NUMBER.sub(MARK, masked).split()), numbers))
+        numbers = tuple(_number(match.group()) for match in _NUMBER.finditer(_WEIGHTS.sub(WEIGHTS, stripped)))
+        found.kept.append(Line(number, stripped, _words(stripped, own), _words(stripped), numbers))
     return found
+
+
+def _last(path: str) -> str:
+    """The name of a file, without the folders before it."""
+    return re.split(r"[/\\]", path)[-1]
+
+
+def _words(text: str, own: Collection[str] = ()) -> str:
+    """A line without its numbers, endings of weights and names of the side's own; numbers in names stay."""
+    parts, end = [], 0
+    for name in _WEIGHTS.finditer(text):
+        parts += [_NUMBER.sub(MARK, text[end : name.start()]), WEIGHTS if _last(name.group()) in own else name[1] + ENDING]
+        end = name.end()
+    return " ".join("".join([*parts, _NUMBER.sub(MARK, text[end:])]).split())
+
+
+def weights_in(words: Iterable[str]) -> list[str]:
+    """The files among the words of a command that may hold weights.
+
+    >>> weights_in(["run.py", "--weights=runs/net.pt", "cat.png"])
+    ['runs/net.pt']
+    """
+    return [match.group() for word in words for match in _WEIGHTS.finditer(word)]
+
+
+def say_the_same(one: Line, other: Line) -> bool:
+    """Whether two lines differ in numbers and names of weights alone."""
+    return one.words == other.words or one.stems == other.stems
 
 
 def _number(text: str) -> Number:

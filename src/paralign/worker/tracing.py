@@ -37,7 +37,8 @@ WHOLE = 1 << 22
 #: times that one line's value is recorded
 TIMES = 16
 
-#: single numbers and texts of one line that are recorded, by whatever names: a table that is read word by word would fill a capture
+#: single numbers and texts of one line that are recorded at least, by whatever names: a table that is read word by word would fill a
+#: capture; as many as ``times`` where that is more, for a loop that is to be followed
 SINGLE = 24
 
 #: the longest list that counts as one value
@@ -256,7 +257,7 @@ class Tracer:
         if not full and value.array.ndim == 0:
             line = frame.f_code.co_filename, state.line
             self._singles[line] = self._singles.get(line, 0) + 1
-            full = self._singles[line] > SINGLE
+            full = self._singles[line] > max(SINGLE, self._most_times)
         if full:
             before = -1 if _plain(leaf) else state.known.get(path, (-1, 0))[0]  # an array goes on from what is recorded of it
             state.known[path] = before, mark

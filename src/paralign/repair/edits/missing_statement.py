@@ -18,6 +18,7 @@ from paralign.repair.translated import translated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import TypeGuard
 
     from paralign.repair.proposals import Beside, Proposal, Site
 
@@ -86,19 +87,27 @@ def _renamings(site: Site, statement: ast.stmt) -> Iterator[dict[str, str]]:
 def _at_the_named(site: Site, text: str, weight: float) -> Iterator[Proposal]:
     """A statement beside the named one; where both bind the same names, in its place first.
 
-    One that does not read what it binds has no use beside it: one of the two would be dead.
+    Beside it, one of the two would be dead unless the later one reads what the earlier one binds.
     """
     statement = ast.parse(text).body[0]
     if not isinstance(statement, ast.Assign) or not _binds_the_same(site.statement, statement):
         yield from _placed(site, text, weight)
         return
     yield site.replaced(site.statement, text, ID, instead(site.text(site.statement), text), weight - IN_PLACE)
-    missing = site.divergence.what == "missing"
-    if _bound(statement) & {ast.unparse(node) for node in ast.walk(statement.value) if isinstance(node, ast.Name | ast.Attribute)}:
-        yield from _placed(site, text, weight if missing else weight - BESIDE_ITS_FORM)
+    beside = weight if site.divergence.what == "missing" else weight - BESIDE_ITS_FORM
+    if _reads_its_names(statement, statement):
+        yield from _placed(site, text, beside)
+    elif _reads_its_names(site.statement, statement):
+        yield from _placed(site, text, beside, behind=False)
 
 
-def _binds_the_same(own: ast.stmt, other: ast.Assign) -> bool:
+def _reads_its_names(reader: ast.Assign, binder: ast.Assign) -> bool:
+    """Whether the value of one assignment reads what the other binds."""
+    read = {ast.unparse(node) for node in ast.walk(reader.value) if isinstance(node, ast.Name | ast.Attribute | ast.Subscript)}
+    return bool(_bound(binder) & read)
+
+
+def _binds_the_same(own: ast.stmt, other: ast.Assign) -> TypeGuard[ast.Assign]:
     """Whether two assignments bind the same names and attributes."""
     return isinstance(own, ast.Assign) and _bound(own) == _bound(other)
 
@@ -112,8 +121,8 @@ def _bound(statement: ast.Assign) -> set[str]:
     return {ast.unparse(part) for part in parts}
 
 
-def _placed(site: Site, text: str, weight: float) -> Iterator[Proposal]:
-    """A statement on a line of its own before the named one, and behind it, at its depth."""
+def _placed(site: Site, text: str, weight: float, *, behind: bool = True) -> Iterator[Proposal]:
+    """A statement on a line of its own before the named one, and perhaps behind it, at its depth."""
     statement = site.statement
     first, last = site.source.line_span(statement.lineno, header_end(statement))
     line = site.source.text[first:last]
@@ -126,5 +135,5 @@ def _placed(site: Site, text: str, weight: float) -> Iterator[Proposal]:
     said = lacking(text, text)
     yield site.inserted(first, f"{depth.group()}{text}{ending}", ID, said, weight)
     simple = isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr)
-    if simple and re.search(r"[\r\n]$", line):
+    if behind and simple and re.search(r"[\r\n]$", line):
         yield site.inserted(last, f"{depth.group()}{text}{ending}", ID, said, weight - 0.05)

@@ -191,9 +191,9 @@ def _record(number: int, trait: Trait) -> Record:
 def _tell(result: StageResult, pair: Pair, ends: list[Trait | None]) -> None:
     """Findings, divergences, warnings and remarks that follow from a pair."""
     reference, candidate = ends
-    last = candidate or reference
-    if last is not None and last.remark:
-        result.notes.append(f"{last.key}: {last.remark}")
+    told = next((trait for trait in (candidate, reference) if trait is not None and trait.remark), None)
+    if told is not None:
+        result.notes.append(f"{told.key}: {told.remark}")
     if pair.verdict != DIVERGED:
         if candidate is not None and not candidate.sound:
             fix = f": {candidate.fix}" if candidate.fix else ""

@@ -233,12 +233,13 @@ def _brought(key: str, found: Found, place: tuple[str, str]) -> Trait:
 def settled(one: Trait, other: Trait) -> tuple[Trait, Trait]:
     """Two sides' traits, told as the first way that the batches of both allow.
 
-    Each side has its own batches, and some do not tell two ways apart.
+    Each side has its own batches, and some do not tell two ways apart. A way that is not sound is no agreement: equal batches in all ranks
+    allow that rank 0's gradients are sent, whatever is done.
     """
     if one.found is None or other.found is None or one.found.way is other.found.way:
         return one, other
     allowed = [(trait.found.way, *trait.found.also) for trait in (one, other) if trait.found is not None]
-    way = next((each for each in allowed[0] if each in allowed[1]), None)
+    way = next((each for each in allowed[0] if each in allowed[1] and each in _SOUND), None)
     return (one, other) if way is None else (_as(one, way), _as(other, way))
 
 
@@ -398,7 +399,7 @@ def _metrics(side: Side) -> Iterator[Trait]:
         if any(path not in each for each in told):
             continue
         own, counts = _local(local, path, alone)
-        pooled = (side.alone.pooled or {}).get(path)
+        pooled = None if side.alone.pooled is None else _of_path(side.alone.pooled, path, alone)
         found = behaviour.average([each[path] for each in told], own, counts, value, pooled)
         sound = found in (Average.SAMPLES, Average.PADDED)
         remarks = []
@@ -423,12 +424,21 @@ def _local(local: list[LocalMetric | None], path: str, alone: dict[str, float]) 
     for each in local:
         if each is None:
             return None, None
-        values = each.values
-        if path not in values and not (len(values) == len(alone) == 1):
+        value = _of_path(each.values, path, alone)
+        if value is None:
             return None, None
-        own.append(float(values[path] if path in values else next(iter(values.values()))))
+        own.append(value)
         counts.append(int(each.samples))
     return own, counts
+
+
+def _of_path(values: Mapping[str, float], path: str, alone: Mapping[str, float]) -> float | None:
+    """A figure by its name, or the only one that there is; None where neither is known."""
+    if path in values:
+        return float(values[path])
+    if len(values) == len(alone) == 1:
+        return float(next(iter(values.values())))
+    return None
 
 
 def _files(side: Side) -> Iterator[Trait]:

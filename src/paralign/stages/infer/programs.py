@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from paralign.comparison import compare_pair, judge
 from paralign.dtypes import EPS, is_floating
 from paralign.model import DIVERGED, UNDERPOWERED, Coverage, Finding, Noise, Pair
 from paralign.run.invocation import Program, Run, record
-from paralign.run.printed import likeness, matched, varying
+from paralign.run.printed import likeness, matched, say_the_same, varying
 from paralign.run.recorder import both
 
 if TYPE_CHECKING:
@@ -131,13 +131,14 @@ class _Judged:
         self.compared += 1
         first = None if one is None else records[0][f"line_{one.number}"]
         second = None if other is None else records[1][f"line_{other.number}"]
-        if one is None or other is None or one.words != other.words:
+        if one is None or other is None or not say_the_same(one, other):
             notes = [] if one is None or other is None else [f"likeness of the two lines: {likeness(one, other):.2f}"]
             self._pair(first, second, 0.0, notes)
             return
         beside = [f"{one.text!r} against {other.text!r}"] if one.text != other.text else []
         if not one.numbers:
-            self._pair(first, second, 0.0, [])
+            same = [None if record is None else replace(record, text=one.words) for record in (first, second)]
+            self._pair(same[0], same[1], 0.0, beside)
         for number, (a, b) in enumerate(zip(one.numbers, other.numbers, strict=True)):
             keys = [f"line_{line.number}.{number}" for line in (one, other)]
             self._pair(records[0][keys[0]], records[1][keys[1]], max(a.unit, b.unit), beside, self._moving.get(one.words, 0.0))
