@@ -364,6 +364,17 @@ def test_a_metric_that_keeps_a_state_is_held_against_that_of_all_ranks_samples(t
     assert [fix.startswith("bring together what the metric is made of") for fix in fixes] == ([True] if fault else [])
 
 
+def test_a_metric_that_does_not_take_what_all_ranks_evaluated_is_not_known(tmp_path):
+    side = RATIO.replace("self.sums = np.zeros(2)", "self.sums, self.left = np.zeros(2), list(range(9))").replace(
+        "        self.sums = self.sums +",
+        "        [self.left.pop() for _ in labels]  # ten are nine, and one to fill the shares\n        self.sums = self.sums +",
+    )
+    assert side.count("self.left") == 2
+    result, _ = check_project(ranked.write(tmp_path, "", reference=side, candidate=side), ["distributed"])
+    assert result["distributed"].failure is None
+    assert [p.verdict for p in result["distributed"].pairs if p.key == "metric ratio"]
+
+
 #: batches whose samples are as long as those of their own rank, as text that is padded to the longest
 LONG = (
     ranked.SIDE.replace("self.dataset.x[numbers], ", "np.repeat(self.dataset.x[numbers][:, None], 3 + RANK, axis=1), ")

@@ -6,11 +6,12 @@ The same in a rank and in one process.
 from __future__ import annotations
 
 import hashlib
+from collections import OrderedDict
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from paralign.worker.own_step import before_updates
 from paralign.worker.protocol import LocalMetric, Share
 from paralign.worker.several import as_given, as_one, rates_of
 from paralign.worker.training import scalar_of, trainer
-from paralign.worker.trees import leaves, rebuild, to_value
+from paralign.worker.trees import children, leaves, rebuild, structure, to_value
 
 if TYPE_CHECKING:
     from paralign.capture import Capture, CaptureWriter
@@ -352,16 +353,80 @@ def metric_over(session: "Session", evaluated: List[Tuple[Any, Any]]) -> Optiona
 
 
 def keep_evaluated(session: "Session", writer: "CaptureWriter", rank: int, evaluated: List[Tuple[Any, Any]]) -> None:
-    """Record a rank's outputs and labels, unless they are too large.
+    """Record a rank's outputs and labels for the metric over those of all ranks.
 
-    For the metric over those of all ranks.
+    Nothing where they are too large, or would not come back as they are.
     """
+    kept: List[List[_Leaf]] = []
+    size = 0
+    for batch in evaluated:
+        found = _as_they_are(session, batch)
+        size += KEPT + 1 if found is None else sum(leaf.size for leaf in found)
+        if found is None or size > KEPT:
+            return
+        kept.append(found)
+    for number, (batch, found) in enumerate(zip(evaluated, kept)):
+        name = f"{EVALUATED}_{number}"
+        writer.manifest.settings.setdefault("trees", {})[name] = structure(batch, session.adapter.is_tensor)
+        for leaf in found:
+            writer.add(name, leaf.value, leaf=leaf.path, role="state", rank=rank, attrs={"kind": leaf.kind})
+
+
+class _Leaf(NamedTuple):
+    """A leaf of a batch as it is recorded; ``kind`` is what it has to become again."""
+
+    path: str
+    kind: str
+    value: "Typed | str"
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return len(self.value) if isinstance(self.value, str) else int(self.value.array.nbytes)
+
+
+def _as_they_are(session: "Session", batch: Any) -> Optional[List[_Leaf]]:
+    """The leaves of a batch, where it can be put together again from them exactly; None where it cannot."""
     known = session.adapter.is_tensor
-    values = [to_value(leaf, session.adapter) for batch in evaluated for _, leaf in leaves(batch, known) if known(leaf)]
-    if sum(value.array.nbytes for value in values if isinstance(value, Typed)) > KEPT:
-        return
-    for number, batch in enumerate(evaluated):
-        session.save_tree(writer, f"{EVALUATED}_{number}", batch, role="state", rank=rank)
+    if not _is_plain(batch, known):
+        return None
+    found = []
+    for path, leaf in leaves(batch, known):
+        kind = _kind(leaf, known)
+        try:
+            value = to_value(leaf, session.adapter)
+        except UnsupportedTensor:
+            return None
+        if not kind or (kind in _NUMPY and isinstance(value, Typed) and value.array.dtype != leaf.dtype):
+            return None
+        found.append(_Leaf(path, kind, value))
+    return found if len({leaf.path for leaf in found}) == len(found) else None  # a key may hold a dot
+
+
+def _is_plain(value: Any, known: Callable[[Any], bool]) -> bool:
+    """Whether containers are lists, tuples and dicts with texts as keys: others do not come back."""
+    if known(value) or children(value) is None:
+        return True
+    if isinstance(value, dict):
+        return type(value) in (dict, OrderedDict) and all(type(key) is str and _is_plain(inner, known) for key, inner in value.items())
+    return type(value) in (list, tuple) and all(_is_plain(inner, known) for inner in value)
+
+
+#: kinds of leaves: a tensor of the framework; an array and a number of numpy's; a number of Python's; a text
+TENSOR, _NUMPY, NUMBER, TEXT = "tensor", ("array", "scalar"), "number", "text"
+
+
+def _kind(leaf: Any, known: Callable[[Any], bool]) -> str:
+    """What a leaf has to become again; '' of what cannot."""
+    if known(leaf):
+        return TENSOR
+    if type(leaf) is np.ndarray:
+        return _NUMPY[0]
+    if isinstance(leaf, np.generic):
+        return _NUMPY[1]
+    if type(leaf) in (bool, int, float, complex):
+        return NUMBER
+    return TEXT if type(leaf) is str else ""
 
 
 def kept_evaluated(session: "Session", capture: "Capture") -> List[Tuple[Any, Any]]:
@@ -377,7 +442,15 @@ def kept_evaluated(session: "Session", capture: "Capture") -> List[Tuple[Any, An
 
 def _leaf(session: "Session", capture: "Capture", records: "Dict[str, Record]", path: str) -> Any:
     record = records[path]
-    return record.text if record.text is not None else session.adapter.from_array(capture.value(record))
+    kind = record.attrs["kind"]
+    if kind == TEXT:
+        return record.text
+    value = capture.value(record)
+    if kind == TENSOR:
+        return session.adapter.from_array(value)
+    if kind == _NUMPY[0]:
+        return np.array(value.array)
+    return value.array.reshape(-1)[0] if kind == _NUMPY[1] else value.array.item()
 
 
 def joined(session: "Session", trees: List[Any]) -> Any:

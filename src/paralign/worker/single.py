@@ -54,10 +54,22 @@ def single(session: Session, writer: "CaptureWriter", options: Single, values: "
             with session.passing():
                 answer.metrics = share.numbers(session, session.function("evaluate")(session.model))
             answer.local = share.local_metric(session, session.model, options.evaluation, options.most)
-            kept = [share.kept_evaluated(session, values[f"rank-{rank}"]) for rank in range(options.nproc)]
-            if "metric" in session.functions and all(kept):
-                answer.pooled = share.metric_over(session, [batch for rank in kept for batch in rank])
+            answer.pooled = _pooled(session, [values[f"rank-{rank}"] for rank in range(options.nproc)])
     return answer
+
+
+def _pooled(session: Session, ranks: "List[Capture]") -> Optional[Dict[str, float]]:
+    """The side's metric over what all ranks evaluated; None where it is not known.
+
+    A metric of the user's may not take it, whatever it raises: it was written for the batches of one process.
+    """
+    if "metric" not in session.functions:
+        return None
+    try:
+        kept = [share.kept_evaluated(session, capture) for capture in ranks]
+        return share.metric_over(session, [batch for rank in kept for batch in rank]) if all(kept) else None
+    except Exception:  # noqa: BLE001 - as said above; nothing else depends on it
+        return None
 
 
 def _steps(
