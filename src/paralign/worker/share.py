@@ -386,7 +386,7 @@ class _Leaf(NamedTuple):
 
 
 def _as_they_are(session: "Session", batch: Any) -> Optional[List[_Leaf]]:
-    """The leaves of a batch, where it can be put together again from them exactly; None where it cannot."""
+    """The leaves of a batch; None where it would not come back from them exactly."""
     known = session.adapter.is_tensor
     if not _is_plain(batch, known):
         return None
@@ -404,7 +404,10 @@ def _as_they_are(session: "Session", batch: Any) -> Optional[List[_Leaf]]:
 
 
 def _is_plain(value: Any, known: Callable[[Any], bool]) -> bool:
-    """Whether containers are lists, tuples and dicts with texts as keys: others do not come back."""
+    """Whether all containers are lists, tuples, and dicts with texts as keys.
+
+    Others do not come back.
+    """
     if known(value) or children(value) is None:
         return True
     if isinstance(value, dict):
