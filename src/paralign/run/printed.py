@@ -98,7 +98,10 @@ def _last(path: str) -> str:
 
 
 def _words(text: str, own: Collection[str] = ()) -> str:
-    """A line without its numbers, endings of weights and names of the side's own; numbers in names stay."""
+    """A line without its numbers, endings of weights, and names of the side's own.
+
+    Numbers in names of weights stay.
+    """
     parts, end = [], 0
     for name in _WEIGHTS.finditer(text):
         parts += [_NUMBER.sub(MARK, text[end : name.start()]), WEIGHTS if _last(name.group()) in own else name[1] + ENDING]
