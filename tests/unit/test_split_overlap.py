@@ -7,8 +7,9 @@ import ast
 import pytest
 
 from paralign.api import check_project
-from paralign.model import ALIGNED, DIVERGED
+from paralign.model import ALIGNED, DIVERGED, Finding, StageResult, Tolerance
 from paralign.repair.edits.other_constant import _attribute_names
+from paralign.stages.data import overlap
 
 SIDE = """
 import numpy as np
@@ -59,6 +60,43 @@ def test_samples_of_another_split_are_named(tmp_path, reference, candidate, said
 
 def test_splits_that_overlap_alike_are_no_difference(tmp_path):
     assert checked(tmp_path, WRONG, WRONG).verdict == ALIGNED
+
+
+@pytest.mark.parametrize(
+    ("reference", "candidate"),
+    [
+        ("rows('train')", "[row + (split == 'val') for row in rows('train')]"),
+        ("rows('train')", "[row + (split == 'val' and row[0] > 50) for row in rows('train')]"),
+        (RIGHT, "[row * 0 for row in rows(split)]"),
+        (RIGHT, "[row if split == 'train' or n % 2 else rows('train')[0] * 0 for n, row in enumerate(rows(split))] + [rows('train')[0] * 0] * (split == 'train')"),
+    ],
+    ids=["shared by right samples", "shared by right samples, some wrong", "all zeros", "blank samples"],
+)  # fmt: skip
+def test_samples_that_are_equal_because_they_are_wrong_are_no_overlap(tmp_path, reference, candidate):
+    result = checked(tmp_path, reference, candidate)
+    assert result.verdict == DIVERGED
+    assert "data/overlap" not in [finding.rule for finding in result.findings]
+
+
+def test_an_overlap_stands_behind_a_proven_cause():
+    results = [
+        (name, StageResult("data", DIVERGED, findings=[Finding("data/scale", "a", "b", proven)]))
+        for name, proven in (("val", True), ("test", False), ("train", True))
+    ]
+    splits = {
+        0: ({0: b"a", 1: b"b"}, {0: b"a", 1: b"t"}),
+        1: ({0: b"c", 1: b"d"}, {0: b"c", 1: b"u"}),
+        2: ({0: b"t", 1: b"u"}, {0: b"t", 1: b"u"}),
+    }
+    made = [overlap._Split(rows, {1} if number < 2 else set(), {0} if number < 2 else {0, 1}) for number, rows in splits.items()]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(overlap, "_split", lambda number, *_: made[number])
+        overlap.explain(results, [(number, None) for number in range(3)], Tolerance())
+    assert [[f.rule for f in result.findings] for _, result in results] == [
+        ["data/scale", "data/overlap"],
+        ["data/overlap", "data/scale"],
+        ["data/scale"],
+    ]
 
 
 def test_other_samples_that_are_of_no_split_are_no_overlap(tmp_path):

@@ -79,7 +79,10 @@ class Program:
 
     @property
     def weights(self) -> list[str]:
-        """The files of weights that the side is known to read: those in its command, and its checkpoint."""
+        """The files of weights that the side is known to read.
+
+        Those in its command, and its checkpoint.
+        """
         checkpoint = self.settings.checkpoint
         return weights_in(split(self.command, self.side)) + ([] if checkpoint is None else [str(checkpoint)])
 

@@ -50,7 +50,7 @@ def run(context: Context) -> StageResult:
         if results[-1][1].verdict == DIVERGED and not context.explains:
             break  # one split decides
     if context.explains and len(captures) == len(results):
-        overlap.explain(results, captures)
+        overlap.explain(results, captures, context.settings.tolerance_of("data"))
     return merged(results)
 
 
