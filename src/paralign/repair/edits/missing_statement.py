@@ -122,7 +122,10 @@ def _bound(statement: ast.Assign) -> set[str]:
 
 
 def _placed(site: Site, text: str, weight: float, *, behind: bool = True) -> Iterator[Proposal]:
-    """A statement on a line of its own before the named one, and perhaps behind it, at its depth."""
+    """A statement on a line of its own before the named one, at its depth.
+
+    And behind it, unless ``behind`` is off.
+    """
     statement = site.statement
     first, last = site.source.line_span(statement.lineno, header_end(statement))
     line = site.source.text[first:last]
