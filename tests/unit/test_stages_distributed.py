@@ -414,6 +414,8 @@ def test_what_a_retold_side_allows_besides_is_said_of_either_side():
     retold = Trait("gradients", "the mean", remark="one side's batches allow this and: the sum")
     _tell(result, Pair("gradients", None, None, verdict=ALIGNED), [retold, Trait("gradients", "the mean")])
     assert result.notes == ["gradients: one side's batches allow this and: the sum"]
+    _tell(result, Pair("batch", None, None, verdict=DIVERGED), [Trait("batch", "4", remark="of the reference"), Trait("batch", "5")])
+    assert len(result.notes) == 1
 
 
 def test_a_figure_of_another_name_is_the_only_one_there_is():

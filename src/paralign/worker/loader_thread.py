@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 import time
+import weakref
 from typing import Any, Optional
 
 #: the function that reads ahead, and the one in which the program waits for it
@@ -31,7 +32,7 @@ def watch() -> None:
         loader = _loader(given.exc_traceback)
         if loader is not None:
             said = f"the data loader cannot go on: {given.exc_type.__name__}: {given.exc_value}"
-            threading.Thread(target=_end, args=(loader, said), daemon=True).start()
+            threading.Thread(target=_end, args=(weakref.ref(loader), said), daemon=True).start()
 
     threading.excepthook = failed
 
@@ -59,11 +60,19 @@ def _waits(loader: Any) -> bool:
     return False
 
 
-def _end(loader: Any, said: str) -> None:
+def _end(held: "weakref.ref[Any]", said: str) -> None:
+    """End the process where its main thread waits for a loader.
+
+    Nobody can wait for one that is gone.
+    """
     seen = 0
     while seen < LOOKS:
         time.sleep(PAUSE)
+        loader = held()
+        if loader is None:
+            return
         seen = seen + 1 if _waits(loader) else 0
+        del loader
     sys.stderr.write(said + "\n")
     sys.stderr.flush()
     os._exit(1)

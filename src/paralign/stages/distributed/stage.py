@@ -191,7 +191,10 @@ def _record(number: int, trait: Trait) -> Record:
 def _tell(result: StageResult, pair: Pair, ends: list[Trait | None]) -> None:
     """Findings, divergences, warnings and remarks that follow from a pair."""
     reference, candidate = ends
-    told = next((trait for trait in (candidate, reference) if trait is not None and trait.remark), None)
+    known = [trait for trait in (candidate, reference) if trait is not None]
+    if pair.verdict == DIVERGED:
+        known = known[:1]
+    told = next((trait for trait in known if trait.remark), None)
     if told is not None:
         result.notes.append(f"{told.key}: {told.remark}")
     if pair.verdict != DIVERGED:
