@@ -85,6 +85,14 @@ def test_a_list_that_grows_is_named(watched):
     assert found.fixes == ["bound what is kept (collections.deque(maxlen=…)), or clear it after each epoch"]  # it is on the host already
 
 
+def test_a_dict_of_numbers_and_arrays_is_named(watched):
+    """Such a dict is unknown to the collector too."""
+    found = watched("a table")
+    assert "tensors" in found.growing
+    assert (found.containers[0]["holder"], found.containers[0]["type"]) == ("KeepsTable.by_number", "dict")
+    assert code(found.containers[0]["line"]) == "self.by_number[len(self.by_number)] = x * 2"
+
+
 def test_a_side_without_gradients_has_no_training_step(watched):
     said = watched("a list, trained")
     assert "framework 'numpy' has no gradients, and so no training step" in said
@@ -175,8 +183,39 @@ def test_workers_are_tried_and_the_best_is_advised(tmp_path):
     session = Session("candidate", {"build_dataloader": lambda _: Loader([], [np.zeros((2, 3))] * 12)}, "numpy")
     with CaptureWriter(tmp_path / "c", Manifest()) as writer:
         answer = loading(session, writer, Loading("train", [0, 4], 5.0), {})
-    assert [(each.workers, each.batches) for each in answer.tried] == [(0, 12), (4, 12)]
+    assert [(each.workers, each.batches) for each in answer.tried] == [(0, 12), (4, 31)]
     assert advice(answer)[0].startswith("set num_workers=4: a batch comes ")
+
+
+class ReadAhead(Loader):
+    """Workers that share the processor: they gain nothing, but have batches ready when the first is asked for."""
+
+    def __iter__(self):
+        ahead, ready = 2 * self.num_workers, 0
+        for number, _ in enumerate(self.batch_sampler):
+            if not ready:
+                ready = min(max(1, ahead), len(self.batch_sampler) - number)
+                time.sleep(0.002 * ready)
+            ready -= 1
+            yield np.zeros((2, 3))
+
+
+def test_batches_that_workers_have_ready_are_no_gain(tmp_path):
+    """Sixteen batches, all of them made by eight workers while the first is waited for."""
+    session = Session("candidate", {"build_dataloader": lambda _: ReadAhead([], [[0, 1]] * 16)}, "numpy")
+    with CaptureWriter(tmp_path / "c", Manifest()) as writer:
+        answer = loading(session, writer, Loading("train", [0, 8], 5.0), {})
+    assert advice(answer)[0].startswith("keep num_workers=0")
+
+
+def test_workers_of_a_loader_with_few_batches_are_timed_from_the_start(tmp_path):
+    """A loader that tells no indices cannot be made longer."""
+    loader = ReadAhead([], [[0, 1]] * 16, 8)
+    session = Session("candidate", {"build_dataloader": lambda _: loader}, "numpy")
+    with CaptureWriter(tmp_path / "c", Manifest()) as writer:
+        answer = loading(session, writer, Loading("train", [], 5.0), {})
+    assert answer.tried[0].batches == 16
+    assert answer.tried[0].seconds > 0.0019
 
 
 def answer(step, *seconds, own=0, cores=16, padding=()):

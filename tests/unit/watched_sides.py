@@ -33,6 +33,17 @@ class Keeps:
         return y
 
 
+class KeepsTable:
+    """A dict of arrays by number, which the collector does not list."""
+
+    def __init__(self):
+        self.by_number = {}
+
+    def __call__(self, x):
+        self.by_number[len(self.by_number)] = x * 2
+        return x
+
+
 class Proxy:
     """Does not let itself be asked what it is."""
 
@@ -127,6 +138,7 @@ def without(side, name):
 #: name of a side -> its framework, what is done ten times, and its functions
 SIDES = {
     "a list": ("numpy", "forward", lambda: {"build_model": Keeps}),
+    "a table": ("numpy", "forward", lambda: {"build_model": KeepsTable}),
     "a list, trained": ("numpy", "step", lambda: {"build_model": Keeps, "loss": lambda outputs, _: outputs.mean()}),
     "a list of two": ("numpy", "forward", lambda: {"build_model": lambda: Keeps(most=2)}),
     "no own step": ("torch", "step", lambda: without(own_step(), "train_step")),

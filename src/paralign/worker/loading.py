@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Tuple
 
 import numpy as np
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
     from paralign.capture import Capture, CaptureWriter
     from paralign.worker.session import Session
 
-#: batches that are read for each number of workers; the first, which starts the workers, is not timed
+#: batches that are timed for each number of workers, after the first and those that the workers have ready by then
 BATCHES = 30
+
+#: batches that a worker reads ahead where a loader does not say: PyTorch's default and Paddle's
+AHEAD = 2
 
 #: share of rows that have to end in the number that pads; how often it may stand within rows, as a part of its places behind them:
 #: ids that are drawn at random end in any number now and then, and have it inside as well
@@ -41,7 +45,7 @@ def loading(session: Session, writer: CaptureWriter, options: Loading, values: D
     seen: List[Any] = []
     answer.tried.append(_timed(loader, own, options.seconds, seen))
     for workers in options.workers:
-        other = rebuilt(loader, workers) if workers != own else None
+        other = rebuilt(loader, workers, _enough(loader, workers)) if workers != own else None
         if other is not None:
             try:
                 answer.tried.append(_timed(other, workers, options.seconds, []))
@@ -80,22 +84,37 @@ def rebuilt(loader: Any, workers: int, batches: Optional[List[List[int]]] = None
         return None
 
 
-def _timed(loader: Iterable[Any], workers: Optional[int], seconds: float, seen: List[Any]) -> LoaderTimed:
-    """Seconds a batch, without the first.
+def _enough(loader: Any, workers: int) -> Optional[List[Any]]:
+    """Batches of indices for a timing, the loader's own from the first one on; None where it tells none.
 
-    Batches are kept in ``seen`` for what is said of them.
+    Workers have as many under way when the time is stopped as when it is started.
     """
+    sampler = getattr(loader, "batch_sampler", None)
+    needed = BATCHES + 1 + 2 * workers * AHEAD
+    batches = list(islice(iter(sampler), needed)) if hasattr(sampler, "__iter__") else []
+    return list(islice(cycle(batches), needed)) or None
+
+
+def _timed(loader: Iterable[Any], workers: Optional[int], seconds: float, seen: List[Any]) -> LoaderTimed:
+    """Seconds a batch in the long run.
+
+    While workers make the first batch they make others as well, which then seem to cost nothing: these are not timed. Where a loader has
+    no more than these, the time from the start is taken, which starts the workers too. Batches are kept in ``seen`` for what is said of them.
+    """
+    ready = (workers or 0) * (getattr(loader, "prefetch_factor", None) or AHEAD)
     began, times = time.perf_counter(), []
     for batch in loader:
         times.append(time.perf_counter())
         if len(seen) < BATCHES:
             seen.append(batch)
-        if len(times) > BATCHES or times[-1] - began > seconds:
+        if len(times) > BATCHES + ready or times[-1] - began > seconds:
             break
-    steady = np.diff(times)
+    after = times[ready:]
+    counted = after if len(after) > ready or not ready else [began, *times]
+    steady = np.diff(counted)
     return LoaderTimed(
         workers,
-        batches=len(times),
+        batches=len(counted) if counted is after else len(times),
         first=times[0] - began if times else None,
         seconds=float(np.mean(steady)) if len(steady) else None,
         spread=float(np.std(steady)) if len(steady) else None,

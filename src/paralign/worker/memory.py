@@ -268,6 +268,8 @@ def _graphs(session: Session) -> List[Dict[str, Any]]:
             kept = {"nodes": nodes, "line": _line(tracemalloc.get_object_traceback(tensor)), "holder": holders.get(id(tensor))}
             if kept not in found:  # one of each step
                 found.append(kept)
+    lined = {each["holder"] for each in found if each["line"]}
+    found = [each for each in found if each["line"] or each["holder"] not in lined]  # made before allocations were followed
     return sorted(found, key=lambda each: -int(str(each["nodes"])))[:NAMED]
 
 
@@ -275,8 +277,13 @@ def _graphs(session: Session) -> List[Dict[str, Any]]:
 
 
 def _sizes() -> Dict[int, Tuple[Any, int]]:
-    """Lengths of all containers, which are kept meanwhile: no ``id`` is used twice."""
-    return {id(o): (o, len(o)) for o in gc.get_objects() if type(o) in (list, dict, set)}
+    """Lengths of all containers, which are kept meanwhile: no ``id`` is used twice.
+
+    The collector does not list a dict without entries, or with none that it could free (numbers, Paddle's tensors): others hold it.
+    """
+    known = gc.get_objects()
+    unlisted = [o for o in gc.get_referents(*known) if type(o) is dict and not gc.is_tracked(o)]
+    return {id(o): (o, len(o)) for o in chain(known, unlisted) if type(o) in (list, dict, set)}
 
 
 def _grown(session: Session, before: Dict[int, Tuple[Any, int]], steps: int) -> List[Dict[str, Any]]:
