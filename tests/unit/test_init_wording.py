@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import math
 
+import numpy as np
 import pytest
 
-from paralign.comparison.laws import Family, Law
+from paralign.comparison.laws import Family, Law, recognise
 from paralign.stages.init.wording import Reading, instead
 
 HINT = "default_like_torch"
@@ -51,3 +52,24 @@ def test_what_gives_all_layers_their_defaults_is_said_first_and_the_call_is_pyth
     assert HINT in first
     ast.parse(call)
     assert call == "paralign.init.uniform_(model.blocks[0].fc.weight, -0.1, 0.1)"
+
+
+def test_zeros_beside_a_law_are_kept_apart():
+    """A table of N(0, 1) whose row of ``padding_idx`` is zero: the other rows' law, and what to do about the row."""
+    draw = np.random.RandomState(0)
+    tables = [np.concatenate([np.zeros((1, 12)), draw.normal(size=(39, 12))]) for _ in range(30)]
+    moments = np.array([[t.size, t.mean(), t.std(), t.min(), t.max(), 0, 0] for t in tables])
+    law = recognise(moments, np.stack([t.reshape(-1) for t in tables]))
+    assert law.family is Family.NORMAL
+    assert abs(law.std - 1) < 3 * law.error
+    assert law.zeros == pytest.approx(1 / 40)
+    assert Reading(None, "embedding").is_default(law)
+    told = instead(law, "embed.weight", "paddle", is_default=True)
+    assert told.endswith("paralign.init.normal_(model.embed.weight, 0, 1); then set the reference's zeros again")
+
+
+def test_a_law_without_zeros_and_one_of_zeros_alone_stay_what_they_are():
+    tables = [np.random.RandomState(seed).normal(size=480) for seed in range(30)]
+    moments = np.array([[t.size, t.mean(), t.std(), t.min(), t.max(), 0, 0] for t in tables])
+    assert recognise(moments, np.stack(tables)).zeros == 0
+    assert recognise(np.array([[480.0, 0, 0, 0, 0, 0, 0]] * 30), np.zeros((30, 480))).family is Family.CONSTANT

@@ -274,6 +274,7 @@ def test_padding_and_what_sorting_saves():
         ("OutOfMemoryError", "CUDA out of memory. Tried to allocate 20 MiB", "torch", "gpu-memory", "batch size"),
         ("killed", "by signal SIGKILL during backward", "torch", "host-memory", "watch-memory"),
         ("AssertionError", "Optimizer set error, batch_norm_1.w_0_moment_0 should in state dict.", "paddle", "optimizer-state", "set_state_dict"),
+        ("RuntimeError", "(PreconditionNotMet) Tensor holds no memory. Call Tensor::mutable_data firstly.", "paddle", "eval-backward", "model.train()"),
         ("ValueError", "(InvalidArgument) Input(Logits) and Input(Label) should in same shape in dimensions except axis.", "paddle", "class-axis", "axis=1"),
         ("RuntimeError", "NCCL error in: ProcessGroupNCCL.cpp", "torch", "nccl", "doctor"),
         ("RuntimeError", "ABORT!!! Out of all 4 trainers, the trainer process with rank=[1] was aborted", "paddle", "trainers", "workerlog"),

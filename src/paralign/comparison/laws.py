@@ -32,6 +32,9 @@ MANY = 5_000
 #: draws that a law is fitted to: more would tell how a framework rounds
 FITTED = 2_000
 
+#: share of zeros up to which a law is sought in the other elements: the sparse initialisers that are in use leave a tenth
+ZEROS = 0.95
+
 #: steps that halve an interval: 2**-60 of it is left
 HALVINGS = 60
 
@@ -55,7 +58,8 @@ class Law:
 
     ``low`` and ``high`` are bounds (of a normal law, the extremes that were seen); ``scale`` is the gain of an orthogonal matrix, the
     standard deviation before cutting of a truncated law, else the standard deviation. ``error`` is the relative standard error of the
-    scale; ``fit`` the probability of draws so far from the law, None where nothing was drawn.
+    scale; ``fit`` the probability of draws so far from the law, None where nothing was drawn. ``zeros`` is the share of elements that
+    are 0 beside it, as the row of an embedding's ``padding_idx`` and what a sparse initialiser leaves out; the law is that of the others.
     """
 
     family: Family
@@ -66,6 +70,7 @@ class Law:
     scale: float
     error: float = 0.0
     fit: float | None = None
+    zeros: float = 0.0
 
     @property
     def drawn(self) -> bool:
@@ -74,7 +79,7 @@ class Law:
 
     def __str__(self) -> str:
         spread = f" ± {2 * self.error:.1%}" if self.error else ""
-        return {
+        law = {
             Family.CONSTANT: f"constant {self.mean:.6g}",
             Family.FIXED: f"the same under every seed, from {self.low:.4g} to {self.high:.4g}",
             Family.IDENTITY: "identity",
@@ -84,6 +89,7 @@ class Law:
             Family.TRUNCATED: f"normal of std {self.scale:.4g} cut to [{self.low:.4g}, {self.high:.4g}]",
             Family.OTHER: f"another law of mean {self.mean:.2g}, std {self.std:.4g}{spread}, from {self.low:.4g} to {self.high:.4g}",
         }[self.family]
+        return f"{law}, with {self.zeros:.1%} zeros besides" if self.zeros else law
 
 
 def recognise(moments: Array, samples: Array) -> Law:
@@ -106,14 +112,23 @@ def recognise(moments: Array, samples: Array) -> Law:
     count = float(moments[:, FINITE].sum())
     if bool((moments[:, STD] == 0).all()) and moments[0, FINITE] > 1:
         return plain  # one number drawn for all elements
+    zeros = float((drawn == 0).mean()) if len(drawn) else 0.0
+    if 0 < zeros <= ZEROS:
+        drawn, count = drawn[drawn != 0], count * (1 - zeros)
+        square = (std**2 + mean**2) / (1 - zeros)
+        mean /= 1 - zeros
+        std = math.sqrt(max(0.0, square - mean**2))
+        plain = Law(Family.OTHER, mean, std, low, high, std)
+    else:
+        zeros = 0.0
     drawn = drawn[:: max(1, len(drawn) // FITTED)]
     size = len(drawn) / dependence(samples)
     fits = {family: _fit(drawn, law, size) for family, law in _candidates(plain, count)}
     error = _scale_error(drawn, std, count)
     for family, (law, fit) in fits.items():
         if fit >= FITS:
-            return Law(family, mean, std, law.low, law.high, law.scale, error, fit)
-    return Law(Family.OTHER, mean, std, low, high, std, error, max((fit for _, fit in fits.values()), default=0.0))
+            return Law(family, mean, std, law.low, law.high, law.scale, error, fit, zeros)
+    return Law(Family.OTHER, mean, std, low, high, std, error, max((fit for _, fit in fits.values()), default=0.0), zeros)
 
 
 def pooled(moments: Array) -> tuple[float, float]:

@@ -72,6 +72,13 @@ REMEDIES = (
         "model.set_state_dict(paddle.load('x.pdparams')), and let the optimizer begin anew instead of loading the .pdopt",
     ),
     Remedy(
+        "eval-backward",
+        r"tensor holds no memory",
+        ("paddle",),
+        "a tensor has no values: mostly a recurrent layer (LSTM, GRU, SimpleRNN) whose backward pass runs in eval mode, for which Paddle "
+        "has no kernel on a CPU: call model.train() at the start of every epoch, or after every evaluation that calls model.eval()",
+    ),
+    Remedy(
         "class-axis",
         r"input\(logits\) and input\(label\) should in same shape in dimensions except axis",
         ("paddle",),

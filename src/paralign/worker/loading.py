@@ -85,11 +85,11 @@ def rebuilt(loader: Any, workers: int, batches: Optional[List[List[int]]] = None
 
 
 def _enough(loader: Any, workers: int) -> Optional[List[Any]]:
-    """Batches of indices for a timing, the loader's own from the first one on; None where it tells none.
+    """Batches of indices that suffice for a timing; None where a loader tells none.
 
     Workers have as many under way when the time is stopped as when it is started.
     """
-    sampler = getattr(loader, "batch_sampler", None)
+    sampler: Any = getattr(loader, "batch_sampler", None)
     needed = BATCHES + 1 + 2 * workers * AHEAD
     batches = list(islice(iter(sampler), needed)) if hasattr(sampler, "__iter__") else []
     return list(islice(cycle(batches), needed)) or None
@@ -99,7 +99,7 @@ def _timed(loader: Iterable[Any], workers: Optional[int], seconds: float, seen: 
     """Seconds a batch in the long run.
 
     While workers make the first batch they make others as well, which then seem to cost nothing: these are not timed. Where a loader has
-    no more than these, the time from the start is taken, which starts the workers too. Batches are kept in ``seen`` for what is said of them.
+    no more than these, the time from the start is taken, which starts the workers too. Batches are kept in ``seen``.
     """
     ready = (workers or 0) * (getattr(loader, "prefetch_factor", None) or AHEAD)
     began, times = time.perf_counter(), []

@@ -126,19 +126,21 @@ def instead(law: Law, name: str, framework: str, *, is_default: bool) -> str:
     half = (law.high - law.low) / 2
     uniform = f"{_short(-half)}, {_short(half)}" if abs(law.mean) < NEAR * half * 4 else f"{_short(law.low)}, {_short(law.high)}"
     mean = 0.0 if abs(law.mean) < law.std / 20 else law.mean
+    std = 1.0 if is_default else law.std  # that of an embedding; other layers' defaults are uniform
     call = {
         Family.CONSTANT: f"constant_({place}, {_short(law.mean)})",
         Family.IDENTITY: f"eye_({place})",
         Family.ORTHOGONAL: f"orthogonal_({place}, gain={_short(law.scale)})",
         Family.UNIFORM: f"uniform_({place}, {uniform})",
-        Family.NORMAL: f"normal_({place}, {_short(mean)}, {_short(law.std)})",
+        Family.NORMAL: f"normal_({place}, {_short(mean)}, {_short(std)})",
         Family.TRUNCATED: f"trunc_normal_({place}, {_short(mean)}, {_short(law.scale)}, {_short(law.low)}, {_short(law.high)})",
     }.get(law.family)
     if call is None:
         return f"fill {place} as the reference does: no initialiser of {module} has this law"
+    written = f"{module}.{call}"
     if is_default and known.initialises_all:
-        return f"{known.initialises_all}; this one alone: {module}.{call}"
-    return f"{module}.{call}"
+        written = f"{known.initialises_all}; this one alone: {module}.{call}"
+    return f"{written}; then set the reference's zeros again" if law.zeros else written
 
 
 def attribute_of(model: str, name: str) -> str:
