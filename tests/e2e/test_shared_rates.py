@@ -200,3 +200,19 @@ def test_the_rate_of_a_group_that_no_update_shows_is_not_excused():
     )
     found = check(*sides, inputs=X, labels=Y, stages=["backward"])["backward"]
     assert found.verdict == DIVERGED, said(found)
+
+
+def test_a_share_of_the_step_is_not_blamed_where_another_setting_explains_the_updates():
+    def decaying(model):
+        rate = paddle.optimizer.lr.LambdaDecay(0.1, lambda step: 1.0 / (step + 1))
+        groups = [
+            {"params": model[0].parameters(), "learning_rate": 0.3, "weight_decay": 0.1},
+            {"params": model[2].parameters(), "learning_rate": 1.0},
+        ]
+        return paddle.optimizer.Momentum(rate, 0.9, groups)
+
+    found = judged(decaying)["optimizer"]
+    assert found.verdict == DIVERGED
+    assert ["weight decay" in finding.cause for finding in found.findings] == [True], said(found)
+    schedule = next(pair for pair in found.pairs if pair.key == "schedule")
+    assert not schedule.judged

@@ -234,3 +234,33 @@ def test_two_conditions_that_are_true_of_all_tell_nothing(record):
         """
     both = textwrap.dedent(UNNAMED) + textwrap.dedent(program)
     assert of_choice(Sides(record(REFERENCE), record(both)), Choice(OTHERS, WEIGHTS, [])) is None
+
+
+def test_two_conditions_of_one_kind_on_a_line_are_two(record):
+    program = """
+    def run():
+        heads, flats, rest = [], [], []
+        for name, dims in NAMES.items():
+            part, = [name.split(".")[0]]
+            where = heads if part == "head" else flats if dims == 1 else rest  # line: choice
+            where.append(name)
+        return heads, flats, rest
+    """
+    choice = Choice(["head.bias"], ["head.weight"], ["norm.scale", "body.bias"], list(NAMES))
+    found = of_choice(Sides(record(REFERENCE), record(program)), choice)
+    text = ("NAMES\n" + textwrap.dedent(program).lstrip("\n")).split("\n")
+    assert "# line: choice" in text[int(found.source.rpartition(":")[2]) - 1]
+
+
+def test_what_is_said_of_other_parameters_is_not_said_of_the_last_one_known(record):
+    program = """
+    def run():
+        decayed, still = [], []
+        for name, dims in NAMES.items():
+            (decayed if name.endswith("weight") else still).append(name)  # line: choice
+        return decayed, still
+    """
+    choice = Choice(["embed.weight", "body.weight"], ["head.weight"], ["norm.scale"], list(NAMES))
+    found = of_choice(Sides(record(REFERENCE), record(program)), choice)
+    text = ("NAMES\n" + textwrap.dedent(program).lstrip("\n")).split("\n")
+    assert "# line: choice" in text[int(found.source.rpartition(":")[2]) - 1]

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
+#: causes of updates that are the rates', or may be
+_OF_RATES = frozenset({"update/rates", "update/whole", "update/moves"})
+
 
 def excused(
     result: StageResult, captures: tuple[Capture, Capture], pace: Pace, abouts: tuple[Mapping[str, Any], Mapping[str, Any]]
@@ -38,10 +41,11 @@ def excused(
         pace: how often they go on.
         abouts: what both optimizers say of themselves.
     """
-    wrong = result.wrong
-    if not wrong or not all(map(_is_rate, wrong)) or not any(about.get("own") for about in abouts):
+    told = [pair for pair in result.wrong if _is_rate(pair)]
+    rest = [pair for pair in result.wrong if not _is_rate(pair)]
+    if not told or not any(about.get("own") for about in abouts) or (rest and not _are_explained(result, rest)):
         return False
-    if not _all_groups_moved(result, abouts):
+    if not _all_groups_moved(result, rest, abouts):
         return False
     every = rate_schedules.every(pace)
     sides = [rate_schedules.Followed.read(capture, each) for capture, each in zip(captures, every, strict=True)]
@@ -52,14 +56,28 @@ def excused(
     rates = first.until(count), second.until(count)
     if not are_proportional(*rates) or not rate_schedules.differing(*rates, Tolerance()).any():
         return False
-    for pair in wrong:
+    for pair in told:
         pair.leave_out(Unjudged.ELSEWHERE, "an optimizer of the user's own shares its rate out: told otherwise, and equal in effect")
     result.verdict = result.verdict_of_pairs
+    if rest:
+        result.notes.append(
+            "the learning rates that the optimizers tell differ by constant factors of their groups, one optimizer is the user's own, and "
+            "what is named above explains its updates: the rates are equal in effect"
+        )
+        return True
     result.excuse(
         "the learning rates that the optimizers tell differ by constant factors of their groups, one optimizer is the user's own, and all "
         "updates agree: it applies such factors in its step, so that the rates are equal in effect"
     )
     return True
+
+
+def _are_explained(result: StageResult, rest: list[Pair]) -> bool:
+    """Whether other terms than rates are proven to make all updates that differ."""
+    causes = [finding for finding in result.findings if finding.rule.startswith("update/")]
+    if not causes or not all(finding.proven and finding.rule not in _OF_RATES for finding in causes):
+        return False
+    return all(map(_is_change, rest))
 
 
 def _is_rate(pair: Pair) -> bool:
@@ -73,10 +91,10 @@ def _is_rate(pair: Pair) -> bool:
     return place.kind in (Kind.RATE, Kind.SCHEDULE)
 
 
-def _all_groups_moved(result: StageResult, abouts: tuple[Mapping[str, Any], Mapping[str, Any]]) -> bool:
-    """Whether a parameter of every group was seen to move as its counterpart does."""
-    alike = [pair for pair in result.pairs if pair.judged and pair.verdict == ALIGNED and _is_change(pair)]
-    moved = {pair.reference.name for pair in alike if pair.reference}, {pair.candidate.name for pair in alike if pair.candidate}
+def _all_groups_moved(result: StageResult, explained: list[Pair], abouts: tuple[Mapping[str, Any], Mapping[str, Any]]) -> bool:
+    """Whether a parameter of every group was seen to move alike, or by what is explained."""
+    seen = [pair for pair in result.pairs if pair.judged and pair.verdict == ALIGNED and _is_change(pair)] + explained
+    moved = {pair.reference.name for pair in seen if pair.reference}, {pair.candidate.name for pair in seen if pair.candidate}
     for about, names in zip(abouts, moved, strict=True):
         group_of = {name: own["group"] for name, own in about["parameters"].items()}
         if not group_of or set(group_of.values()) - {group_of[name] for name in names if name in group_of}:

@@ -177,7 +177,8 @@ def choice_of(blamed: Difference, known: tuple[Known, Known], moves: Moves) -> C
         if _alike(reference[name], reference[model]):
             wanted.append(name)
     own = _candidates_names(moves)
-    return Choice(*([own.get(name, name) for name in part] for part in (wrong, joined, wanted)))
+    first, second, third = ([own.get(name, name) for name in part] for part in (wrong, joined, wanted))
+    return Choice(first, second, third, list(own.values()))
 
 
 def _candidates_names(moves: Moves) -> dict[str, str]:

@@ -30,11 +30,15 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Choice:
-    """Parameters in a wrong group, those rightly there, and those rightly in their own."""
+    """Parameters in a wrong group, those rightly there, and those rightly in their own.
+
+    ``others``: of which nothing is to be learnt, but what is said of them is not said of these.
+    """
 
     wrong: Collection[str]
     joined: Collection[str]
     wanted: Collection[str]
+    others: Collection[str] = ()
 
 
 def follow(context: Context, divergence: Divergence | None, choice: Choice) -> None:
@@ -56,7 +60,7 @@ def of_choice(sides: Sides, choice: Choice) -> Blamed | None:
     """
     if not choice.wrong:
         return None
-    told = _truths(sides.candidate, {*choice.wrong, *choice.joined, *choice.wanted})
+    told = _truths(sides.candidate, {*choice.wrong, *choice.joined, *choice.wanted, *choice.others})
     deciding = [held for held in told.values() if _parts(held, choice)]
     if not deciding or (not choice.wanted and len(deciding) > 1):
         return None
@@ -74,13 +78,21 @@ def _asked_within(condition: Expression, deciding: Iterable[dict[str, Expression
 
     It is that of a function which is asked.
     """
-    known = {(e.source, e.kind, e.label) for held in deciding for e in held.values()}
-    return min((e for e in behind(condition) if (e.source, e.kind, e.label) in known), key=lambda e: e.number, default=condition)
+    known = {_site(e) for held in deciding for e in held.values()}
+    return min((e for e in behind(condition) if _site(e) in known), key=lambda e: e.number, default=condition)
 
 
-def _truths(graph: ValueGraph, names: Collection[str]) -> dict[tuple[str, str, str], dict[str, Expression]]:
+def _site(each: Expression) -> tuple[str, str, str, int]:
+    """What the evaluations of one expression share.
+
+    A line may hold several conditions of one kind.
+    """
+    return each.source, each.kind, each.label, each.site
+
+
+def _truths(graph: ValueGraph, names: Collection[str]) -> dict[tuple[str, str, str, int], dict[str, Expression]]:
     """Each condition of the optimizer's building, with what it last said of a parameter."""
-    said: dict[tuple[str, str, str], dict[str, Expression]] = defaultdict(dict)
+    said: dict[tuple[str, str, str, int], dict[str, Expression]] = defaultdict(dict)
     known, current = _ends(names), [""]
     due = graph.sightings()[::-1]
     for each in graph.building():
@@ -90,7 +102,7 @@ def _truths(graph: ValueGraph, names: Collection[str]) -> dict[tuple[str, str, s
         if isinstance(each.scalar, str) and each.kind != "constant" and (named := known.get(each.scalar)) is not None:
             current = [named]
         elif isinstance(each.scalar, bool) and each.kind in _DECIDING and each.file:
-            said[each.source, each.kind, each.label].update(dict.fromkeys(current, each))
+            said[_site(each)].update(dict.fromkeys(current, each))
     return said
 
 
