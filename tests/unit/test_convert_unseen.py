@@ -59,6 +59,60 @@ PROGRAMS = {
         "net = nn.LayerNorm(3)\nv = nn.utils.parameters_to_vector(net.parameters())\n"
         "nn.utils.vector_to_parameters(v * 3, net.parameters())\nprint(v.tolist(), net.weight.tolist())"
     ),
+    "statistics that are put back": (
+        "norm = nn.BatchNorm1d(2)\nkept = norm.running_mean\nnorm.running_mean = torch.full((2,), 7.0)\nx = torch.tensor([[1.0, 2.0], [3.0, 5.0]])\n"
+        "norm(x).pow(3).sum().backward()\ninner = norm.running_mean\nnorm.running_mean = kept\nnorm(x)\n"
+        "print([[round(each, 3) for each in one.tolist()] for one in (inner, kept, norm.running_mean)], norm.running_mean is kept, norm.weight.grad is None)"
+    ),
+    "statistics of an own norm that are put back": (
+        "class Own(nn.BatchNorm1d):\n    def forward(self, x):\n        return super().forward(x) + self.running_mean\n\n"
+        "norm = Own(2).eval()\nkept = norm.running_mean\nnorm.running_mean = torch.full((2,), 7.0)\nnorm.eps = 3.0\nout = norm(torch.ones(1, 2))\n"
+        "norm.running_mean = kept\nprint([[round(each, 3) for each in one.flatten().tolist()] for one in (out, kept, norm(torch.ones(1, 2)))],"
+        " len(list(norm.parameters())) >= 2, len([each for each in norm.state_dict().values() if each.ndim]))"
+    ),
+    "statistics that two norms share": (
+        "one, other = nn.BatchNorm1d(2), nn.BatchNorm1d(2)\nother.running_mean = one.running_mean\none(torch.tensor([[1.0, 2.0], [3.0, 5.0]]))\n"
+        "other.running_var = torch.ones(2, dtype=torch.float64)\nprint([round(each, 3) for each in other.running_mean.tolist()])"
+    ),
+    "several settings at once": (
+        "one, other = nn.BatchNorm1d(2).eval(), nn.BatchNorm1d(2).eval()\none.running_mean, one.running_var = torch.ones(2) * 2, torch.ones(2) * 4\n"
+        "other.running_mean = (other).running_var = torch.ones(2)\nfor other.eps in (0.5, 3.0):\n    pass\n"
+        "print([round(each, 3) for norm in (one, other) for each in norm(torch.zeros(1, 2)).flatten().tolist()], other.eps)"
+    ),
+    "gradients of what is filled": (
+        "x, w = torch.ones(3, requires_grad=True), torch.tensor([2.0], requires_grad=True)\ny = x * 2\ny.fill_(w[0])\n(y * x).sum().backward()\n"
+        "z = torch.zeros(2).fill_(w[0])\nz.pow(2).sum().backward()\nown = torch.arange(3.0)\nown.fill_(own[1])\n"
+        "whole = torch.zeros(2, dtype=torch.int64)\nwhole.fill_(torch.tensor(2.7))\nprint(x.grad.tolist(), w.grad.tolist(), own.tolist(), whole.tolist())"
+    ),
+    "gradients of Bernoullis": (
+        "from torch.distributions import Bernoulli, ContinuousBernoulli, Geometric, kl_divergence\n\n"
+        "p, q = torch.tensor([0.5, 0.0, 1.0, 0.2], requires_grad=True), torch.tensor([0.25, 0.0, 1.0, 0.3], requires_grad=True)\n"
+        "apart = kl_divergence(Bernoulli(probs=p), Bernoulli(probs=q))\napart.sum().backward()\n"
+        "endless = kl_divergence(Bernoulli(probs=torch.tensor([0.5, 0.5])), Bernoulli(probs=torch.tensor([0.0, 1.0])))\n"
+        "a, b = torch.tensor([0.3, -2.0], requires_grad=True), torch.tensor([0.3, 0.6], requires_grad=True)\n"
+        "kl_divergence(Bernoulli(logits=a), Bernoulli(probs=b)).sum().backward()\n"
+        "(Bernoulli(probs=b).entropy().sum() + Geometric(probs=b).entropy().sum()).backward()\n"
+        "v = torch.tensor([0.5, 0.1], requires_grad=True)\n"
+        "(Bernoulli(logits=a, validate_args=False).log_prob(v).sum() + ContinuousBernoulli(probs=b).log_prob(v).sum()).backward()\n"
+        "print([[round(each, 3) for each in one.tolist()] for one in (apart, p.grad, q.grad, endless, a.grad, b.grad, v.grad)])"
+    ),
+    "one of two that were broadcast": (
+        "p, q = torch.tensor([0.5, 0.1], requires_grad=True), torch.ones(3, 1, requires_grad=True)\na, b = torch.broadcast_tensors(p, q)\n"
+        "a.pow(2).sum().backward()\nprint([round(each, 3) for each in p.grad.tolist()], b.tolist())"
+    ),
+    "numbers that may be tensors": (
+        "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.best = 0.0\n\n    def forward(self, x):\n"
+        "        if x.sum() > 100:\n            self.best = x.sum()\n        return float(self.best)\n\n"
+        "def asked(big):\n    n, loss = 3, 0\n    if big:\n        n = torch.tensor(4)\n        loss = torch.ones(2).sum()\n    return int(n), float(loss)\n\n"
+        "net, x, known = Net(), torch.ones(2), {'a': torch.tensor(1.0), 'b': 2}\nprint(net(x), net(torch.ones(200)), asked(False), asked(True))\n"
+        "print([float(each) for each in known.values()], int(torch.equal(x, x)), int(x.equal(x)), int(torch.tensor([[3]])), float((x * 2).sum()))"
+    ),
+    "an optimizer by the greatest gradient": (
+        "p = nn.Parameter(torch.linspace(-1.0, 1.0, 6))\nsteps = torch.optim.Adamax([{'params': [p]}], lr=0.01, betas=(0.8, 0.9), eps=0.1)\n"
+        "for count in range(6):\n    steps.zero_grad()\n    ((p * p).sum() * 0.01 * (count - 1)).backward()\n    steps.step()\n"
+        "q = nn.Parameter(torch.ones(2))\nother = torch.optim.Adamax([q], lr=0.01, eps=0.5, weight_decay=0.1)\nq.sum().backward()\nother.step()\n"
+        "print([round(each, 4) for each in [*p.tolist(), *q.tolist()]])"
+    ),
 }
 
 
@@ -103,6 +157,13 @@ def test_a_default_that_is_not_converted_raises_where_it_is_called(tmp_path):
     )
     assert [each.name for each in ledger.places if each.fate is Fate.BY_HAND] == ["torch.nn.RReLU", "torch.nn.CrossMapLRN2d"]
     assert text.count("=_not_converted(") == 2
+
+
+def test_a_vector_that_parameters_do_not_share_is_told(tmp_path):
+    _, ledger = converted(tmp_path, "nn.utils.vector_to_parameters(torch.ones(3), nn.LayerNorm(3).parameters())\n")
+    (place,) = [each for each in ledger.places if each.name == "torch.nn.utils.vector_to_parameters"]
+    assert place.fate is Fate.CONDITION
+    assert "views of the vector" in place.note
 
 
 def test_no_helper_stands_in_two_tables():

@@ -9,13 +9,14 @@ import sys
 import textwrap
 from argparse import Namespace
 from collections import OrderedDict
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from paralign.api.code_proof import Conversion, prove_code
+from paralign.api.code_proof import Conversion, not_asked, prove_code
 from paralign.capture import Capture
 from paralign.cli import main
 from paralign.dtypes import typed
@@ -32,7 +33,7 @@ from paralign.worker import plain_values
 from paralign.worker.again import again
 from paralign.worker.entry import entry
 from paralign.worker.plain_values import NotPlain, rebuilt, recorded
-from paralign.worker.protocol import Again, Entry, EntryCall, EntryTold, MadeObject
+from paralign.worker.protocol import Again, AgainCall, AgainTold, Entry, EntryCall, EntryTold, MadeObject
 from paralign.worker.protocol.wire import encode
 from paralign.worker.result_figures import Agreement, figures, figures_agree
 from paralign.worker.session import Session
@@ -92,6 +93,10 @@ def test_a_shape_is_a_list_there_and_a_tuple_here():
     ("value", "other"),
     [
         (OrderedDict(a=1, b=[0.5]), {"a": 1, "b": [0.5]}),
+        (OrderedDict(a=1, b=2), OrderedDict(b=2, a=1)),
+        ([OrderedDict(a=1, b=2)], [OrderedDict(b=2, a=1)]),
+        (SimpleNamespace(**{"self": 1, "x-y": 2}), SimpleNamespace(self=1)),
+        (Namespace(**{"lr": 1, "x-y": 2}), Namespace(lr=1)),
         (Namespace(lr=0.1, steps=3), SimpleNamespace(lr=0.1, steps=3)),
         (SimpleNamespace(lr=0.1), SimpleNamespace(lr=0.2)),
     ],
@@ -190,6 +195,10 @@ class Meter:
         return self.total
 
 
+class Derived(Meter):
+    pass
+
+
 class Bare:
     def act(self):
         return 1
@@ -218,6 +227,44 @@ def unused():
 def copies():
     other = copy.deepcopy(Net(Config(4)))
     other.forward(np.ones(2))
+
+
+def copies_of_plain():
+    meter = Meter()
+    copy.copy(meter).update(np.ones(2))
+
+
+def copies_of_plain_too():
+    meter = Meter()
+    meter.update(np.ones(2))
+    other = copy.copy(meter)
+    other.update(np.ones(2))
+
+
+def copies_by_method():
+    meter = Meter()
+    meter.update(np.ones(2))
+    copy.copy(meter).add(np.ones(2))
+
+
+def copies_of_derived():
+    meter = Derived()
+    meter.add(np.ones(1))
+    copy.copy(meter).update(np.ones(2))
+    Meter().add(np.ones(1))
+
+
+def late():
+    for _ in range(5):
+        meter = Meter()
+    meter.update(np.ones(2))
+
+
+def later():
+    meter = Meter()
+    for _ in range(4):
+        meter.add(np.ones(1))
+    meter.update(np.ones(2))
 
 
 def copies_too():
@@ -307,6 +354,82 @@ def test_calls_of_functions_and_objects_are_recorded(program, kind):
 def test_copies_hide_a_class_that_has_no_other_object(program, target, hidden):
     found = ran(program, target)
     assert (f"{program.stem}:Net" in found.hidden) is hidden
+
+
+@pytest.mark.parametrize(
+    ("target", "hidden"),
+    [
+        ("copies_of_plain", {"Meter", "Meter.update"}),
+        ("copies_of_plain_too", set()),
+        ("copies_by_method", {"Meter", "Meter.add"}),
+        ("copies_of_derived", {"Derived", "Meter.update"}),
+        ("late", {"Meter", "Meter.update"}),
+        ("later", {"Meter", "Meter.update"}),
+    ],
+)
+def test_a_method_that_no_recorded_object_was_asked_for_hides_its_class(program, target, hidden):
+    found = ran(program, target)
+    assert {key.partition(":")[2] for key in found.hidden} == hidden
+    evidence = Evidence(found, {program.stem: program.name}, recorded_definitions({program.name: PROGRAM}, program.parent))
+    seen = evidence.seen(f"{program.stem}:Meter")
+    assert (seen is not None and bool(seen.why)) is bool(hidden)
+
+
+RAISING = """
+import numpy as np
+
+COUNT = [0]
+
+
+class Taker:
+    at = 0
+
+    def take(self, x):
+        self.at += 1
+        if self.at == 1:
+            raise ValueError("not yet")
+        return x * self.at
+
+
+def risky(x):
+    COUNT[0] += 1
+    raise ValueError("never")
+
+
+def read(x):
+    return x * COUNT[0]
+
+
+def fails(x):
+    raise ValueError("it is a data set's")
+
+
+def run():
+    taker = Taker()
+    for each in (taker.take, risky, fails, taker.take, read, risky, read):
+        try:
+            each(np.ones(2))
+        except ValueError:
+            pass
+"""
+
+
+def test_what_a_call_changed_before_it_raised_is_changed_in_the_port_too(held):
+    reasons = held(RAISING)
+    assert reasons["read"] == ""
+    for name in ("risky", "fails", "Taker"):
+        assert "the original cannot be called by itself: ValueError" in reasons[name]
+
+
+def test_another_change_before_a_call_raised_is_a_difference(held):
+    assert "apart" in held(RAISING, ("COUNT[0] += 1", "COUNT[0] += 2"))["read"]
+
+
+def test_a_call_that_raised_and_changed_nothing_is_not_asked_of_the_port():
+    told_ = AgainTold(
+        [AgainCall("m:f", 1, problem="ValueError"), AgainCall("m:g", 1, problem="ValueError", left=True), AgainCall("m:h", 1)]
+    )
+    assert not_asked(told_) == ["m:f#1"]
 
 
 def test_calls_that_the_original_cannot_make_are_left_out():
@@ -404,7 +527,8 @@ def held(tmp_path, monkeypatch):
             build = partial(again_module.build, str(told.path), number, framework, stated=True) if number else None
             order = Again(number, definitions=defined)
             pair = (side("reference", text, framework, order, {"entry": told}, build),)
-            pair += (side("candidate", text.replace(*change), framework, order, {"entry": told}, build),)
+            theirs = order if number else replace(order, left_out=not_asked(Again.answer(pair[0])))
+            pair += (side("candidate", text.replace(*change), framework, theirs, {"entry": told}, build),)
             evidence.take(*pair, number)
         known = {each.name: evidence.seen(each.key) for each in defined if "." not in each.name}
         return {key: None if seen is None else seen.why or (NOTHING if seen.compared == 0 else "") for key, seen in known.items()}

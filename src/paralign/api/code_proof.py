@@ -20,7 +20,7 @@ from paralign.port.proving import dotted
 from paralign.port.texts import read
 from paralign.run.project import Project, SideSettings
 from paralign.stages.weights import stage as weights
-from paralign.worker.protocol import Again, Describe, Entry
+from paralign.worker.protocol import Again, AgainTold, Describe, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -154,10 +154,9 @@ class _Run:
         try:
             if order.object_:
                 reference, candidate = context.record_both(name, order, {"entry": told})
-            else:  # what the original cannot do by itself is not asked of the port, whose loaders may wait for ever where a data set raises
+            else:
                 reference = context.reference.record(name, order, {"entry": told})
-                failed = [f"{each.name}#{each.number}" for each in Again.answer(reference).calls if each.problem]
-                candidate = context.candidate.record(name, replace(order, left_out=failed), {"entry": told})
+                candidate = context.candidate.record(name, replace(order, left_out=not_asked(Again.answer(reference))), {"entry": told})
         except WorkerFailed as failure:
             return _of_failure(failure)
         evidence.take(reference, candidate, order.object_)
@@ -190,6 +189,15 @@ class _Run:
         home = self._root if project is None else project.folder
         with sides(Project(home / "paralign.toml", first, settings[1], timeout=self._made.timeout), folder, fresh=True) as context:
             yield context
+
+
+def not_asked(told: AgainTold) -> list[str]:
+    """Calls that the original cannot make by itself, which the port is not asked for.
+
+    Its loaders may wait for ever where a data set raises.
+    A call that changed something before it raised is asked for: later calls are given that.
+    """
+    return [f"{each.name}#{each.number}" for each in told.calls if each.problem and not each.left]
 
 
 def _carried(context: Context) -> str:

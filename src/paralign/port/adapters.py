@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
     from paralign.catalogue.parameters import Signature, Table
 
+#: tensors of a layer that are no parameters: assigned, they are other tensors, and the old ones stay as they are
+STATISTICS = frozenset({"running_mean", "running_var"})
+
 _HOLE = re.compile(r"\{(\w+)\}")
 
 
@@ -61,7 +64,8 @@ class Adapter:
             return f"def {name}({signature}):\n    {said}\n    return {self._body()}\n"
         attributes = conversions().attributes.get(self.torch, {})
         kept = "".join(f"        self.{attribute} = {value}\n" for attribute, value in attributes.items())
-        kept += "".join(_renamed(name, ours) for name, ours in self._others(attributes))
+        others = self._others(attributes)
+        kept += "".join(_renamed(name, ours) for name, ours in others) + _bound_anew(others)
         return (
             f"class {name}({self.made.port}):\n    {said}\n\n    _is_adapter = True\n\n"
             f"    def __init__({', '.join(['self', *_parameters(self.takes)])}):\n        super().__init__({self._given()})\n{kept}"
@@ -93,7 +97,24 @@ class Adapter:
 
 def _renamed(name: str, ours: str) -> str:
     """An attribute by PyTorch's name: read and set as the one of Paddle."""
-    return f"\n    {name} = property(lambda self: self.{ours}, lambda self, value: self.{ours}.set_value(value))\n"
+    if name in STATISTICS:
+        return f"\n    {name} = property(lambda self: self.{ours})\n"
+    return f"\n    {name} = property(lambda self: self.{ours}, lambda self, value: setattr(self, {ours!r}, value))\n"
+
+
+def _bound_anew(others: list[tuple[str, str]]) -> str:
+    """How statistics are assigned.
+
+    Paddle's layers keep what is given to a property under its own name, too.
+    """
+    names = {name: ours for name, ours in others if name in STATISTICS}
+    if not names:
+        return ""
+    return (
+        f"\n    def __setattr__(self, name, value):\n        ours = {names!r}.get(name)\n        if ours is None:\n"
+        "            return super().__setattr__(name, value)\n        self._parameters.pop(ours, None)\n"
+        "        self._buffers[ours] = value if value.stop_gradient else value.detach()\n"
+    )
 
 
 def _parameters(takes: tuple[Parameter, ...]) -> list[str]:

@@ -206,14 +206,25 @@ class CallConverter(Mixer):
             return f"called through a variable with {lost[0] if lost else 'more arguments'}, and nobody executed that on both sides"
         return ""
 
-    def _as_number(self, node: ast.Call) -> None:
-        """Write ``int(x)`` of a tensor as ``int(x.item())``: Paddle's takes none that has axes."""
+    def _as_number(self, node: ast.Call) -> bool:
+        """Write ``int(x)`` of what may be a tensor; False of another call.
+
+        Paddle's takes none that has axes. A name may stand for a number as well, and is asked for at run time.
+        """
         if not isinstance(node.func, ast.Name) or node.func.id not in ("int", "float") or len(node.args) != 1 or node.keywords:
-            return
-        given = node.args[0]
-        if isinstance(given, ast.Name | ast.Attribute | ast.Subscript | ast.Call) and self._is_tensor(given):
-            self.text.edit(self.text.end(given), self.text.end(given), ".item()", node, closes=True)
-            self.note(node, f"torch.Tensor.__{node.func.id}__", Fate.REWRITTEN)
+            return False
+        kind, given = node.func.id, node.args[0]
+        if (
+            not isinstance(given, ast.Name | ast.Attribute | ast.Subscript | ast.Call)
+            or not self._is_tensor(given)
+            or self.hidden("_number(")
+        ):
+            return False
+        self.needs("_number(")
+        self.visit(given)
+        self.text.edit(self.text.start(node), self.text.end(node), lambda: f"_number({kind}, {self.text.within(given)})")
+        self.note(node, f"torch.Tensor.__{kind}__", Fate.REWRITTEN)
+        return True
 
     def _without_use(self, node: ast.Call) -> None:
         name = self.named.get(place(node.func))
@@ -225,7 +236,8 @@ class CallConverter(Mixer):
             return
         if self.by_text(node):
             return
-        self._as_number(node)
+        if self._as_number(node):
+            return
         self._text_of(node)
         if isinstance(node.func, ast.Attribute) and self.seen.imported and self.unknown_method(node, node.func):
             return

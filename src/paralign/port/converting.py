@@ -161,7 +161,7 @@ class Converter(CallConverter):
         if node.attr == "weight" and self._of_weight(node):
             return
         self._of_layer(node)
-        if self.around(node):
+        if self.set_among(node) or self.around(node):
             return
         if node.attr in ("H", "mH") and isinstance(node.ctx, ast.Load) and self.adjoint(node):
             return

@@ -29,6 +29,7 @@ _NO_TENSORS = frozenset({
 
 #: methods of tensors that return no tensor
 _PLAIN_METHODS = frozenset({
+    "allclose", "equal",
     "backward", "data_ptr", "dim", "element_size", "get_device", "is_complex", "is_contiguous", "is_cuda", "is_floating_point",
     "is_signed", "item", "ndimension", "nelement", "numel", "numpy", "register_hook", "size", "storage", "storage_offset",
     "stride", "tolist", "type_",

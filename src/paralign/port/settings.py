@@ -75,6 +75,22 @@ class Settings(Turner):
         self.note(target, f"torch.nn.Module.{target.attr}", Fate.REWRITTEN, "the attribute of a layer has another name in Paddle")
         return True
 
+    def set_among(self, node: ast.Attribute) -> bool:
+        """Write one of several targets by both names; False of another attribute.
+
+        It stands in a tuple, a loop or a chain of assignments.
+        """
+        if not isinstance(node.ctx, ast.Store) or not self._is_set_later(node) or self.hidden("_SetByName("):
+            return False
+        self.needs("_SetByName(_set_of_layer(")
+        start = self.text.start(node)
+        end = self.text.outer(node.value, start)[1]
+        self.visit(node.value)
+        self.text.edit(start, start, "_SetByName(", node)
+        self.text.edit(end, end, ")", node, closes=True)
+        self.note(node, f"torch.nn.Module.{node.attr}", Fate.REWRITTEN, "the attribute of a layer has another name in Paddle")
+        return True
+
     def around(self, node: ast.Attribute) -> bool:
         """Rewrite an attribute of an optimizer, a context or a wrapped model.
 

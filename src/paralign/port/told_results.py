@@ -30,19 +30,19 @@ def told_apart(one: str, other: str) -> float:
 
 
 def _apart(one: Any, other: Any) -> float:
-    if one == other:
-        return 0.0
     if not isinstance(one, dict) or not isinstance(other, dict):
-        return math.inf
+        return 0.0 if one == other else math.inf
     parts, others = _parts(one), _parts(other)
     if parts is not None and others is not None:
         return _all_apart(parts, others)
     if "dict" in one and "dict" in other and one.get("kind") == other.get("kind"):
         first, second = one["dict"], other["dict"]
+        if one.get("kind") == "OrderedDict" and list(first) != list(second):
+            return math.inf
         return _all_apart([first[key] for key in first], [second[key] for key in first]) if set(first) == set(second) else math.inf
     if one.get("kind") == other.get("kind") == "float":
         return _distance(float(one["plain"]), float(other["plain"]))
-    return math.inf
+    return 0.0 if one == other else math.inf
 
 
 def _parts(told: dict[str, Any]) -> list[Any] | None:
@@ -60,7 +60,7 @@ def _all_apart(first: list[Any], second: list[Any]) -> float:
 
 
 def _distance(one: float, other: float) -> float:
-    if math.isnan(one) and math.isnan(other):
+    if one == other or (math.isnan(one) and math.isnan(other)):
         return 0.0
     size = max(abs(one), abs(other))
     if math.isfinite(size) and not math.isnan(one - other):

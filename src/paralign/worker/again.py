@@ -16,7 +16,7 @@ from paralign.adapters.finding import load
 from paralign.capture import Capture
 from paralign.capture.digest import moments
 from paralign.errors import message_of, one_line
-from paralign.worker.effects import Effects, classes_of, says_something, told_changes
+from paralign.worker.effects import Effects, classes_of, says_something, told_changes, world
 from paralign.worker.forward import ModuleRecorder
 from paralign.worker.own_functions import SAID, changed_values, note_values
 from paralign.worker.plain_values import NotPlain, rebuilt, recorded, tensors_of
@@ -119,6 +119,10 @@ class _Objects:
             self._made[number] = named(known.class_)(*given["positional"], **given["named"])
         return self._made[number]
 
+    def all(self) -> Dict[int, Any]:
+        """Those that were made, by number."""
+        return self._made
+
     def given(self, arguments: str, name: str) -> Any:
         """The arguments of a call; each time with tensors of their own."""
         return rebuilt(json.loads(arguments), tensors_of(self.adapter, self._calls, name, double=self._double), self._other)
@@ -184,6 +188,7 @@ class _Call:
         """Make a call; what it raises is told of it."""
         call = AgainCall(due.name, due.number)
         self._session.seed()
+        before = None if self._is_model else self._world()
         try:
             if due.name.endswith(".__init__"):
                 with self._watched(call):
@@ -198,6 +203,7 @@ class _Call:
             call.problem = str(problem)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the program raises is what is told of it
             call.problem = f"{type(error).__name__}: {one_line(message_of(error))[:SAID]}"
+            call.left = before is not None and _is_other(before, self._world())
         self._writer.flush()
         return call
 
@@ -237,6 +243,10 @@ class _Call:
         """Variables of the source, and what a model's layers hold."""
         model = self._objects.model[1] if self._is_model and self._objects.model is not None else None
         return Effects(self._session, sorted(self._modules), self._objects.told, model)
+
+    def _world(self) -> Dict[str, str]:
+        """Marks of the variables of each module of the source, and of each object that was made."""
+        return world(self._session.adapter, self._modules, self._objects.all())
 
     def _function(self, due: "EntryCall") -> Any:
         method = due.name.rpartition(".")[2]
@@ -296,6 +306,14 @@ class _Call:
         finally:
             lines = ran.lines.get(around.module, [])
             call.lines = [line for line in lines if around.first <= line <= around.last]
+
+
+def _is_other(before: Dict[str, str], now: Dict[str, str]) -> bool:
+    """Whether what there was is another, or an object was made.
+
+    A module that was imported since is none of a call's effects.
+    """
+    return any(now.get(key) != mark for key, mark in before.items()) or any("#" in key for key in now if key not in before)
 
 
 class _Digests:

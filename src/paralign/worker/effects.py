@@ -152,6 +152,22 @@ def variables_of(module: str) -> "Iterator[Tuple[str, Any]]":
                     yield (f"{name}.{inner}", each)
 
 
+def world(adapter: Any, modules: "Set[str]", objects: Dict[int, Any]) -> Dict[str, str]:
+    """A mark of each module that was imported, and ``object#`` and number of each object.
+
+    Args:
+        adapter: of the side.
+        modules: dotted names of the source's modules.
+        objects: of the source's classes, by number.
+    """
+    marks = Marks(adapter, modules)
+    found = {
+        module: "".join(f"{name} {marks.of(value)} " for name, value in variables_of(module))
+        for module in sorted(modules & set(sys.modules))
+    }
+    return {**found, **{f"object#{number}": marks.of(each) for number, each in objects.items()}}
+
+
 class Marks:
     """Texts that change when values do; they say nothing to a reader.
 

@@ -150,17 +150,22 @@ class _Recorder:
         self._states: Dict[int, str] = {}
         self._room = ROOM
         self._at_work = False
-        self._unmade: Dict[str, str] = {}
+        self._unmade: Dict[Tuple[str, str], str] = {}
 
     def end(self) -> EntryTold:
         """What was called.
 
-        Calls of copies are made again no more than those beyond the first objects of a class: they hide it where it has no others.
+        Calls that are not made again, as those of copies, hide their class where the same method has no call that is.
         """
-        recorded = {each.class_ for each in self.told.objects if each.called or not each.model}
-        for key, reason in self._unmade.items():
-            if key not in recorded:
-                self.told.hidden.setdefault(key, reason)
+        recorded = {
+            (self.told.objects[each.object_ - 1].class_, each.name)
+            for each in self.told.calls
+            if each.object_ and (not each.problem or self.told.objects[each.object_ - 1].model)  # those of models are told apart later
+        }
+        for (kind, method), reason in self._unmade.items():
+            if (kind, method) not in recorded:
+                for key in (kind, method):
+                    self.told.hidden.setdefault(key, reason)
         return self.told
 
     def event(self, frame: "FrameType", event: str, value: Any) -> None:
@@ -257,7 +262,10 @@ class _Recorder:
         model = self._session.adapter.is_model(owner)
         self._enter(frame, owner, model=model)
         known = self._known(owner, definition)
-        if known is None or self._calls[known.number] >= self._most:
+        if known is None:
+            return
+        if self._calls[known.number] >= self._most:
+            self._unmade.setdefault((known.class_, definition.key), f"only the first {self._most} calls of an object are recorded")
             return
         self._calls[known.number] += 1
         if not known.called:
@@ -278,10 +286,11 @@ class _Recorder:
         if id(owner) in self._objects and self._objects[id(owner)][0] is owner:
             return self._objects[id(owner)][1]
         if self._made[kind.key] >= self._most:
+            self._unmade.setdefault((kind.key, definition.key), f"only the first {self._most} objects of a class are recorded")
             return None
         if _is_plain(type(owner)):
             return self._keep(owner, kind, {"positional": [], "named": {}})
-        self._unmade.setdefault(kind.key, "its constructor is none of Python's own, or its object is a copy")
+        self._unmade.setdefault((kind.key, definition.key), "its constructor is none of Python's own, or its object is a copy")
         return None
 
     def _note_state(self, model: Any, known: MadeObject) -> None:

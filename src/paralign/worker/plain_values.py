@@ -155,7 +155,11 @@ def _composed(shape: Any, tensors: Dict[str, Any], more: Optional[Callable[[Dict
         function, arguments, keywords = (rebuilt(each, tensors, more) for each in shape["partial"])
         return partial(function, *arguments, **keywords)
     found = {key: rebuilt(each, tensors, more) for key, each in shape["dict"].items()}
-    return _NAMED[shape["kind"]](**found) if "kind" in shape else found
+    if "kind" not in shape:
+        return found
+    made = _NAMED[shape["kind"]]()
+    (made if isinstance(made, dict) else vars(made)).update(found)  # by keyword, none could be called self
+    return made
 
 
 def named_parts(value: Any) -> Dict[Any, Any]:

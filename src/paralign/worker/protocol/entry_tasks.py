@@ -106,10 +106,12 @@ class AgainCall(FunctionCall):
     Args:
         lines: those of its own definition that it ran.
         gave: figures of what it gave back.
+        left: whether it raised, and variables or objects are others than before.
     """
 
     lines: List[int] = field(default_factory=list)
     gave: str = ""
+    left: bool = False
 
 
 @dataclass
