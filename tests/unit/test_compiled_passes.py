@@ -67,9 +67,9 @@ def test_every_processor_and_number_of_threads_gives_the_same_bits(kind, monkeyp
     x = normal(3 * CHUNK + 1234, kind)
     found = []
     for level in (0, 1, 2):
-        for threads in ("1", "2", "3"):
+        for threads in (1, 2, 3):
             monkeypatch.setattr(compiled_passes, "_LEVEL", level)
-            monkeypatch.setenv("OMP_NUM_THREADS", threads)
+            monkeypatch.setattr(compiled_passes, "threads", lambda threads=threads: threads)
             text, drawn = made(x)
             found.append((text, drawn.tobytes()))
     assert len(set(found)) == 1
@@ -202,3 +202,12 @@ def test_tensors_without_memory_are_left_alone():
 
     torch.func.functionalize(inside)(torch.randn(2000))
     assert seen == [None]
+
+
+@pytest.mark.parametrize(
+    ("cores", "asked", "due"), [(2, "", 1), (2, "2", 1), (8, "", 4), (8, "1", 1), (32, "16", 4), (1, "", 1), (8, "all", 4)]
+)
+def test_threads_leave_the_frameworks_their_cores(monkeypatch, cores, asked, due):
+    monkeypatch.setattr(compiled_passes.os, "sched_getaffinity", lambda _: range(cores), raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", asked)
+    assert compiled_passes.threads() == due

@@ -121,10 +121,13 @@ def _totals(columns: "np.ndarray[Any, Any]") -> List[float]:
 
 
 def threads() -> int:
-    """How many threads take a large tensor: no more than the frameworks may use."""
+    """How many threads take a large tensor.
+
+    Half the cores, as the framework's own threads wait for its next operation without resting; no more than it may use itself.
+    """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     asked = os.environ.get("OMP_NUM_THREADS", "")
-    return max(1, min(_THREADS, cores, int(asked) if asked.isdigit() else cores))
+    return max(1, min(_THREADS, cores // 2, int(asked) if asked.isdigit() else cores))
 
 
 @lru_cache(maxsize=1)
