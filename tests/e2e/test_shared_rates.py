@@ -216,3 +216,49 @@ def test_a_share_of_the_step_is_not_blamed_where_another_setting_explains_the_up
     assert ["weight decay" in finding.cause for finding in found.findings] == [True], said(found)
     schedule = next(pair for pair in found.pairs if pair.key == "schedule")
     assert not schedule.judged
+
+
+def test_a_group_that_is_frozen_on_both_sides_has_no_rate_that_matters():
+    def still():
+        model = reference()
+        model[0].bias.requires_grad_(False)
+        return model
+
+    def still_port():
+        model = port()
+        model[0].bias.stop_gradient = True
+        return model
+
+    class Skipping(Shared):
+        @torch.no_grad()
+        def step(self, closure=None):
+            for group in self.param_groups:
+                for p in group["params"]:
+                    if p.grad is not None:
+                        p.sub_(group["lr"] * group["share"] * p.grad)
+
+    def own(model):
+        groups = [{"params": [model[0].weight], "share": 0.3}, {"params": [model[0].bias], "share": 0.3}]
+        return Skipping([*groups, {"params": list(model[2].parameters())}], lr=0.1)
+
+    def library(model):
+        rate = paddle.optimizer.lr.LambdaDecay(0.1, lambda step: 1.0 / (step + 1))
+        groups = [{"params": [model[0].weight], "learning_rate": 0.3}, {"params": [model[0].bias], "learning_rate": 0.3}]
+        return paddle.optimizer.SGD(rate, [*groups, {"params": model[2].parameters(), "learning_rate": 1.0}])
+
+    loss = {"loss": lambda outputs, labels: ((outputs - labels) ** 2).mean()}
+    sides = (
+        Side(framework="torch", functions={"build_model": still, "build_optimizer": own, "build_scheduler": scheduled, **loss}),
+        Side(framework="paddle", functions={"build_model": still_port, "build_optimizer": library, **loss}),
+    )
+    for stage in check(*sides, inputs=X, labels=Y, stages=["optimizer", "backward"]).stages:
+        assert stage.verdict == ALIGNED, said(stage)
+
+
+def test_another_family_does_not_explain_rates():
+    def adam(model):
+        return paddle.optimizer.Adam(paddle.optimizer.lr.LambdaDecay(1.0, lambda step: 1.0 / (step + 1)), parameters=model.parameters())
+
+    found = judged(adam)["optimizer"]
+    assert found.verdict == DIVERGED
+    assert not any("equal in effect" in note for note in found.notes), said(found)

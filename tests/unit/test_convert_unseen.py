@@ -30,6 +30,14 @@ PROGRAMS = {
     "an activation with a setting, handed on": (
         "made = functools.partial(nn.GELU, approximate='tanh')\nprint([round(each, 4) for each in made()(torch.tensor([-1.0, 2.0])).tolist()])"
     ),
+    "an attribute of the user's own that is called like a layer's": (
+        "class Tracker:\n    def __init__(self):\n        self.momentum = 0.25\n\ntrackers = [Tracker()]\ntrackers[0].momentum += 0.5\n"
+        "first, trackers[0].stride = 1, 2\ntrackers[0].stride *= 3\nprint(trackers[0].momentum, trackers[0].stride, first)"
+    ),
+    "one statistic that is set keeps its place in the state": (
+        "norm = nn.BatchNorm1d(2)\nnorm.running_mean = torch.tensor([1.0, 2.0])\n"
+        "print([value.tolist() for name, value in norm.state_dict().items() if 'num_batches' not in name])"
+    ),
     "statistics that are set": (
         "norm = nn.BatchNorm1d(2).eval()\nnorm.running_mean = torch.tensor([1.0, 2.0])\nnorm.running_var *= 4\n"
         "print([round(each, 3) for each in norm(torch.ones(1, 2)).flatten().tolist()], norm.running_mean.tolist())"

@@ -112,7 +112,9 @@ def _bound_anew(others: list[tuple[str, str]]) -> str:
         return ""
     return (
         f"\n    def __setattr__(self, name, value):\n        ours = {names!r}.get(name)\n        if ours is None:\n"
-        "            return super().__setattr__(name, value)\n        self._parameters.pop(ours, None)\n"
+        "            return super().__setattr__(name, value)\n"
+        "        for each in ('_mean', '_variance'):  # both, so that their order stays\n"
+        "            if each in self._parameters:\n                self._buffers[each] = self._parameters.pop(each)\n"
         "        self._buffers[ours] = value if value.stop_gradient else value.detach()\n"
     )
 

@@ -78,8 +78,10 @@ class Settings(Turner):
     def set_among(self, node: ast.Attribute) -> bool:
         """Write one of several targets by both names; False of another attribute.
 
-        It stands in a tuple, a loop or a chain of assignments.
+        It stands in a tuple, a loop or a chain of assignments; one that is changed in place is read, too.
         """
+        if isinstance(self._parent(), ast.AugAssign):
+            return False
         if not isinstance(node.ctx, ast.Store) or not self._is_set_later(node) or self.hidden("_SetByName("):
             return False
         self.needs("_SetByName(_set_of_layer(")

@@ -182,11 +182,11 @@ def varying(first: Sequence[Line], second: Sequence[Line]) -> dict[str, float]:
         if one is None or other is None or one.words != other.words:
             for line in (one, other):
                 if line is not None:
-                    found[line.words] = float("inf")
+                    found[line.stems] = float("inf")
             continue
         far = max((_apart(a, b) for a, b in zip(one.numbers, other.numbers, strict=True)), default=0.0)
         if far > 0:
-            found[one.words] = max(far, found.get(one.words, 0.0))
+            found[one.stems] = max(far, found.get(one.stems, 0.0))
     return found
 
 

@@ -122,7 +122,7 @@ def _unless_shared_out(
 ) -> Divergence | None:
     """Where schedules differ; None where an optimizer of the user's own makes up for it."""
     reference, candidate = (Backward.answer(capture).optimizer for capture in captures)
-    return None if shared_rates.excused(result, captures, context.settings.pace, (reference, candidate)) else scheduled
+    return None if shared_rates.excused(context, result, captures, (reference, candidate)) else scheduled
 
 
 def _judge_modes(context: Context, result: StageResult, captures: tuple[Capture, Capture], order: Backward) -> dict[str, str]:

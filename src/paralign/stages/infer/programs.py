@@ -123,7 +123,7 @@ class _Judged:
 
     def _line(self, one: Line | None, other: Line | None, records: list[dict[str, Record]]) -> None:
         there = [line for line in (one, other) if line is not None]
-        if any(self._moving.get(line.words, 0.0) > ROUNDED for line in there):
+        if any(self._moving.get(line.stems, 0.0) > ROUNDED for line in there):
             return
         if len(there) == 1 and not there[0].numbers:
             self.chatter.append(f"{'candidate' if one is None else 'reference'}: {there[0].text}")
@@ -141,7 +141,7 @@ class _Judged:
             self._pair(same[0], same[1], 0.0, beside)
         for number, (a, b) in enumerate(zip(one.numbers, other.numbers, strict=True)):
             keys = [f"line_{line.number}.{number}" for line in (one, other)]
-            self._pair(records[0][keys[0]], records[1][keys[1]], max(a.unit, b.unit), beside, self._moving.get(one.words, 0.0))
+            self._pair(records[0][keys[0]], records[1][keys[1]], max(a.unit, b.unit), beside, self._moving.get(one.stems, 0.0))
 
     def _pair(self, first: Record | None, second: Record | None, unit: float, notes: list[str], moved: float = 0.0) -> None:
         values = [side.value(record) for side, record in zip(self._sides, (first, second), strict=True)]

@@ -65,7 +65,7 @@ def run(context: Context) -> StageResult:
     scheduled = _schedules(context, result)
     experiment, alike = _updates(context, result), False
     if experiment is not None:
-        if shared_rates.excused(result, context.artifacts[_FOLLOWED], context.settings.pace, experiment.abouts):
+        if shared_rates.excused(context, result, context.artifacts[_FOLLOWED], experiment.abouts):
             scheduled = None
         alike = all(p.verdict == ALIGNED for p in result.pairs)
         conclude(result, METHOD)

@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from paralign.capture import Capture
+    from paralign.context import Context
     from paralign.model import Pair, StageResult
-    from paralign.run.pace import Pace
 
 Array = np.ndarray[Any, Any]
 
 #: causes of updates that are the rates', or may be
-_OF_RATES = frozenset({"update/rates", "update/whole", "update/moves"})
+_OF_RATES = frozenset({"update/rates", "update/whole", "update/moves", "update/family"})
 
 
 def excused(
-    result: StageResult, captures: tuple[Capture, Capture], pace: Pace, abouts: tuple[Mapping[str, Any], Mapping[str, Any]]
+    context: Context, result: StageResult, captures: tuple[Capture, Capture], abouts: tuple[Mapping[str, Any], Mapping[str, Any]]
 ) -> bool:
     """Leave out rates that differ by constant factors where all updates agree.
 
@@ -36,18 +36,18 @@ def excused(
     fall alike on both sides, they are equal at every other.
 
     Args:
+        context: the check.
         result: of the stage, whose pairs are judged.
         captures: what followed both schedules.
-        pace: how often they go on.
         abouts: what both optimizers say of themselves.
     """
     told = [pair for pair in result.wrong if _is_rate(pair)]
     rest = [pair for pair in result.wrong if not _is_rate(pair)]
     if not told or not any(about.get("own") for about in abouts) or (rest and not _are_explained(result, rest)):
         return False
-    if not _all_groups_moved(result, rest, abouts):
+    if not _all_groups_moved(context, result, rest, abouts):
         return False
-    every = rate_schedules.every(pace)
+    every = rate_schedules.every(context.settings.pace)
     sides = [rate_schedules.Followed.read(capture, each) for capture, each in zip(captures, every, strict=True)]
     first, second = sides
     if first is None or second is None:
@@ -91,12 +91,17 @@ def _is_rate(pair: Pair) -> bool:
     return place.kind in (Kind.RATE, Kind.SCHEDULE)
 
 
-def _all_groups_moved(result: StageResult, explained: list[Pair], abouts: tuple[Mapping[str, Any], Mapping[str, Any]]) -> bool:
+def _all_groups_moved(
+    context: Context, result: StageResult, explained: list[Pair], abouts: tuple[Mapping[str, Any], Mapping[str, Any]]
+) -> bool:
     """Whether a parameter of every group was seen to move alike, or by what is explained."""
     seen = [pair for pair in result.pairs if pair.judged and pair.verdict == ALIGNED and _is_change(pair)] + explained
     moved = {pair.reference.name for pair in seen if pair.reference}, {pair.candidate.name for pair in seen if pair.candidate}
-    for about, names in zip(abouts, moved, strict=True):
-        group_of = {name: own["group"] for name, own in about["parameters"].items()}
+    moves = [] if context.plan is None else [move for move in context.plan.moves if move.reference and move.candidate]
+    still = [move for move in moves if not all(r.attrs.get("trainable", True) for r in (move.reference, move.candidate) if r)]
+    frozen = {move.reference.name for move in still if move.reference}, {move.candidate.name for move in still if move.candidate}
+    for about, names, held in zip(abouts, moved, frozen, strict=True):
+        group_of = {name: own["group"] for name, own in about["parameters"].items() if name not in held}
         if not group_of or set(group_of.values()) - {group_of[name] for name in names if name in group_of}:
             return False
     return True
@@ -104,10 +109,12 @@ def _all_groups_moved(result: StageResult, explained: list[Pair], abouts: tuple[
 
 def _is_change(pair: Pair) -> bool:
     """Whether a pair holds how far a parameter moved, and it did move."""
+    return _is_of_change(pair) and pair.stats is not None and pair.stats.rms_reference > 0.0
+
+
+def _is_of_change(pair: Pair) -> bool:
     place = key_of(pair)
-    if place is None or pair.stats is None:
-        return False
-    return place.kind is Kind.CHANGE and pair.stats.rms_reference > 0.0
+    return place is not None and place.kind is Kind.CHANGE
 
 
 def are_proportional(first: Array, second: Array) -> bool:
