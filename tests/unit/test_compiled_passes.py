@@ -182,8 +182,14 @@ def test_tensors_of_paddle_in_any_layout():
 @pytest.mark.parametrize("size", [64, 400])
 def test_masks_of_the_least_float32_have_finite_sketches(size):
     x = normal(size * size).reshape(size, size) + np.triu(np.full((size, size), np.finfo("float32").min, "float32"), 1)
-    found = made(np.ascontiguousarray(x))
-    assert found is None or np.isfinite(found[1]).all()
+    text, drawn = made(np.ascontiguousarray(x))
+    assert drawn is None or np.isfinite(drawn).all()
+    torch = pytest.importorskip("torch")
+    from paralign.adapters import _digest_torch
+
+    whole = _digest_torch.fingerprint(torch.from_numpy(x), "float32", ordered=True)
+    assert whole[0] == text == _digest_torch.fingerprint(torch.from_numpy(x), "float32", ordered=False)[0]
+    assert np.isfinite(whole[1]).all()
 
 
 @pytest.mark.usefixtures("library")

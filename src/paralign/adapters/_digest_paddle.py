@@ -19,6 +19,8 @@ from paddle import _C_ops
 from paralign.capture import compiled_passes
 from paralign.capture.digest import EMPTY, digested
 from paralign.capture.sketch import CHUNK, SIZE, joined, signs
+from paralign.capture.sketch import sketch as host_sketch
+from paralign.dtypes import typed
 
 #: the kernels themselves: Paddle's Python functions take longer than what they call, and an observer of operations watches those
 _NAMES = [
@@ -98,12 +100,14 @@ def _compiled(tensor: Any, size: int, dtype: str, *, ordered: bool) -> "Optional
     if not tensor.place.is_cpu_place() or not hasattr(tensor, "data_ptr"):
         return None
     in_order = tensor.is_contiguous()
-    if ordered and not in_order:
-        return None
     block = tensor if in_order else _dense(tensor)
     if block is None or not block.data_ptr():
         return None
-    return compiled_passes.fingerprint(block.data_ptr(), size, dtype, ordered=ordered)
+    found = compiled_passes.fingerprint(block.data_ptr(), size, dtype, ordered=ordered and in_order)
+    if found is None or not ordered or found[1] is not None:
+        return found
+    drawn = sketch(tensor, dtype)  # the digest is that of an unordered one all the same
+    return found[0], drawn if drawn is not None else host_sketch(typed(tensor.numpy()))
 
 
 def sketch(tensor: Any, dtype: str) -> "Optional[np.ndarray[Any, Any]]":

@@ -17,6 +17,8 @@ import torch
 from paralign.capture import compiled_passes
 from paralign.capture.digest import EMPTY, digested
 from paralign.capture.sketch import CHUNK, ROWS, SIZE, joined, signs
+from paralign.capture.sketch import sketch as host_sketch
+from paralign.dtypes import typed
 
 _SINGLE = ("float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "bool", "uint8", "int8", "int16")
 _DOUBLE = ("float64", "int32", "int64")
@@ -82,15 +84,17 @@ def _compiled(tensor: Any, dtype: str, *, ordered: bool) -> "Optional[Tuple[str,
     if type(tensor) not in _PLAIN or tensor.device.type != "cpu" or tensor.is_neg():
         return None
     in_order = tensor.is_contiguous()
-    if ordered and not in_order:
-        return None
     block = tensor if in_order else _dense(tensor)
     if block is None:
         return None
     held = block.untyped_storage().nbytes() - block.storage_offset() * block.element_size()
     if not block.data_ptr() or held < block.numel() * block.element_size():  # memory that was given back, or is another's
         return None
-    return compiled_passes.fingerprint(block.data_ptr(), block.numel(), dtype, ordered=ordered)
+    found = compiled_passes.fingerprint(block.data_ptr(), block.numel(), dtype, ordered=ordered and in_order)
+    if found is None or not ordered or found[1] is not None:
+        return found
+    drawn = sketch(tensor, dtype)  # the digest is that of an unordered one all the same
+    return found[0], drawn if drawn is not None else host_sketch(typed(tensor.detach().numpy()))
 
 
 def sketch(tensor: Any, dtype: str) -> "Optional[np.ndarray[Any, Any]]":

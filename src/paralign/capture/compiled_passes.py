@@ -61,14 +61,14 @@ def fingerprint(address: int, size: int, kind: str, *, ordered: bool) -> "Option
         ordered: whether they lie in row-major order, so that there is a sketch.
 
     Returns:
-        None where numpy is to make them: elements are not finite, or beyond reach.
+        None where numpy is to make them: elements are not finite, or beyond reach. No sketch where its sums are.
     """
     passes = _Passes(address, size, kind, fold=ordered)
     text = digested(passes)
     if text is None or passes.folds is None:
         return None if text is None else (text, None)
     if not np.isfinite(passes.folds).all():  # sums of the largest float32
-        return None
+        return text, None
     return text, joined(passes.folds, kind)
 
 
