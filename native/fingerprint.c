@@ -1,4 +1,4 @@
-/* Digest and sketch of a tensor in one pass, and its excess over levels in another: src/paralign/capture/fingerprint.py calls it.
+/* Digest and sketch of a tensor in one pass, and its excess over levels in another: src/paralign/capture/compiled_passes.py calls it.
  *
  * The elements are taken in chunks of 512 rows of 1021, as sketches are defined. A chunk's sums are taken in float64, lane by lane in
  * an order that depends neither on the processor nor on the number of threads, its bins in the elements' own type over 64 rows and in
@@ -11,7 +11,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 #define EXPORTED __attribute__((visibility("default")))
-#define INTERFACE 1 /* fingerprint.py expects one, so that a file of another version is not used */
+#define INTERFACE 1 /* compiled_passes.py expects one, so that a file of another version is not used */
 #ifndef PARALIGN_SOURCES
 #define PARALIGN_SOURCES ""
 #endif
@@ -31,7 +31,7 @@ struct job {
     double factor;
     const double *levels;
     int64_t count, begin, end; /* elements; the chunks of this thread */
-    int wide, among;
+    int wide;
 };
 
 #define TYPE float
@@ -138,7 +138,7 @@ static void spread(struct job job, task work, int threads) {
 /* sums: SUMS numbers a chunk, the first NaN where an element is not finite; folds: SIZE numbers a chunk, or null. */
 EXPORTED void survey(const void *values, int64_t count, int wide, double factor, const int8_t *signs, double *folds, double *sums, int threads,
                      int level) {
-    struct job job = {values, signs, folds, sums, factor, 0, count, 0, 0, wide, 0};
+    struct job job = {values, signs, folds, sums, factor, 0, count, 0, 0, wide};
 #if defined(__x86_64__)
     task tasks[] = {survey_plain, survey_avx2, survey_avx512};
 #else
@@ -149,7 +149,7 @@ EXPORTED void survey(const void *values, int64_t count, int wide, double factor,
 
 /* sums: LEVELS numbers a chunk, of max(element * factor - level, 0) for each of LEVELS levels. */
 EXPORTED void excess(const void *values, int64_t count, int wide, double factor, const double *levels, double *sums, int threads, int level) {
-    struct job job = {values, 0, 0, sums, factor, levels, count, 0, 0, wide, 0};
+    struct job job = {values, 0, 0, sums, factor, levels, count, 0, 0, wide};
 #if defined(__x86_64__)
     task tasks[] = {excess_plain, excess_avx2, excess_avx512};
 #else

@@ -72,7 +72,7 @@ def given(name, batch):
 
 
 def prepare(framework, name, batch, device):
-    """A function that runs one contender and gives its seconds and how many values it digested."""
+    """A function that runs one contender and gives its seconds, those of all processors, and how many values it digested."""
     from paralign.adapters.finding import load
     from paralign.dtypes import Typed
     from paralign.worker.session import Session
@@ -87,11 +87,11 @@ def prepare(framework, name, batch, device):
         folder = Path(tempfile.mkdtemp(prefix="paralign-bench-"))
         try:
             with adapter.no_grad():
-                began = time.perf_counter()
+                began, used = time.perf_counter(), time.process_time()
                 watched(contender, session, tensor, folder)
                 wait(device)
-                seconds = time.perf_counter() - began
-            return seconds, digested(folder / "capture")
+                seconds = time.perf_counter() - began, time.process_time() - used
+            return (*seconds, digested(folder / "capture"))
         finally:
             shutil.rmtree(folder)
 
@@ -165,7 +165,7 @@ def prepare_padiff(name, batch):
 
     def once(contender):
         example = tuple({k: make(v) for k, v in inputs.items()} for make in (paddle.to_tensor, torch.from_numpy))
-        began = time.perf_counter()
+        began, used = time.perf_counter(), time.process_time()
         if contender == "plain forward":
             with paddle.no_grad(), torch.no_grad():
                 layer(*example[0].values())
@@ -174,7 +174,7 @@ def prepare_padiff(name, batch):
             runner.set_report(Report("paddle"), Report("torch"))
             with paddle.no_grad(), torch.no_grad():
                 runner.forward_step(example)
-        return time.perf_counter() - began, 0
+        return time.perf_counter() - began, time.process_time() - used, 0
 
     return once
 
@@ -195,14 +195,15 @@ def measure(options):
         once(options.only)
         print(json.dumps({"peak": peak_bytes()}))
         return
-    seconds = {c: [] for c in contenders}
+    seconds, processor = ({c: [] for c in contenders} for _ in range(2))
     values = {}
     once("plain forward")
     for _ in range(options.repeats):
         for contender in contenders:
-            taken, values[contender] = once(contender)
+            taken, used, values[contender] = once(contender)
             seconds[contender].append(taken)
-    print(json.dumps({"seconds": seconds, "values": values}))
+            processor[contender].append(used)
+    print(json.dumps({"seconds": seconds, "processor": processor, "values": values}))
 
 
 def child(padiff, where, model, batch, *rest):
@@ -230,6 +231,7 @@ def rows(padiff, where, model, batch, repeats, contenders):
             "contender": contender,
             "values": timed["values"][contender],
             "seconds": statistics.median(seconds),
+            "processor": statistics.median(timed["processor"][contender]),
             "ratio": statistics.median(a / b for a, b in zip(seconds, plain, strict=True)),
             "above_mb": (peaks[contender] - peaks["plain forward"]) / 1e6,
         }
@@ -237,13 +239,13 @@ def rows(padiff, where, model, batch, repeats, contenders):
 
 def table(found):
     lines = [
-        "| model | framework | batch | | values | seconds | against plain | peak above plain |",
-        "|---|---|---:|---|---:|---:|---:|---:|",
+        "| model | framework | batch | | values | seconds | against plain | processor seconds | peak above plain |",
+        "|---|---|---:|---|---:|---:|---:|---:|---:|",
     ]
     for r in found:
         lines.append(
             f"| {r['model']} | {r['framework']} | {r['batch']} | {r['contender']} | {r['values'] or ''} | {r['seconds']:.3f} "
-            f"| {r['ratio']:.2f} | {r['above_mb']:.0f} MB |"
+            f"| {r['ratio']:.2f} | {r['processor']:.3f} | {r['above_mb']:.0f} MB |"
         )
     return "\n".join(lines)
 

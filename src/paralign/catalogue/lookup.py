@@ -63,6 +63,19 @@ def entries_of(name: str) -> list[Entry]:
     return own if function is None else own + _by_torch().get(function, [])
 
 
+@cache
+def arguments_of(name: str) -> dict[str, str]:
+    """Arguments of a callable of PyTorch as its own entries map them.
+
+    Each name with what Paddle's calls it.
+    """
+    found: dict[str, str] = {}
+    for entry in entries_of(name):
+        if name == entry.torch or name in entry.also:
+            found.update(entry.arguments)
+    return found
+
+
 def entries_of_paddle(name: str) -> list[Entry]:
     """Entries whose port is a callable of Paddle."""
     return _by_paddle().get(name, []) if name else []

@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paralign.catalogue.lookup import entries_of
+from paralign.catalogue.lookup import arguments_of, entries_of
 from paralign.catalogue.naming import names, paddle_argument
 from paralign.catalogue.parameters import Kind, Signature, Table, literal
 from paralign.port.call_plan import RECEIVER, ByHand, Different, Plan, as_default
@@ -43,7 +43,7 @@ def name_arguments(use: Use, made: Plan, paddle: Table, way: Way | None) -> None
         raise ByHand(f"PyTorch's signature has no argument {next(iter(made.bound.unknown))}")
     if made.bound.many and "*" not in (way.same if way else ()):
         raise ByHand("more arguments than its signature has")
-    mapped = _mapped(use.name)
+    mapped = arguments_of(use.name)
     places = [each.name for each in ours.parameters if each.kind is Kind.PLAIN]
     theirs = [each.name for each in made.bound.signature.parameters if each.kind is Kind.PLAIN]
     for name, node in made.bound.given.items():
@@ -162,14 +162,6 @@ def _allowed(use: Use, name: str, node: ast.expr, made: Plan, way: Way | None) -
         default = ...
     if not was_executed(use.name, name, node, default):
         raise ByHand(f"nobody executed it on both sides with {name}={ast.unparse(node)[:40]}")
-
-
-def _mapped(name: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for entry in entries_of(name):
-        if name == entry.torch or name in entry.also:
-            found.update(entry.arguments)
-    return found
 
 
 def _placed(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from paralign.catalogue.binding import bind
 from paralign.catalogue.conditions import holds
 from paralign.catalogue.entries import Entry, Outcome, read_all
-from paralign.catalogue.lookup import entries_of
+from paralign.catalogue.lookup import arguments_of, entries_of
 from paralign.catalogue.naming import function_of, names, paddle_argument, paddle_name, torch_signature
 from paralign.catalogue.parameters import Kind, Signature, stored
 from paralign.catalogue.source_fixes import advice
@@ -67,7 +67,7 @@ def judge(use: Use, paddle: Table) -> Judged:
     if not port:
         notes = [_missing(use.name, paddle), *(note for note in notes if note.status is not Status.MISSING)]
         return Judged(Status.MISSING, "", Basis.SIGNATURES, notes)
-    known = _mapped(use.name)
+    known = arguments_of(use.name)
     written = _written_otherwise(use.name)
     if written:
         notes.append(written)
@@ -139,16 +139,6 @@ def _same_name(name: str) -> str:
         if name.startswith(ours):
             return theirs + name[len(ours) :]
     return name
-
-
-@cache
-def _mapped(name: str) -> dict[str, str]:
-    """Arguments as the catalogue's entries of this callable map them."""
-    found: dict[str, str] = {}
-    for entry in entries_of(name):
-        if name == entry.torch or name in entry.also:
-            found.update(entry.arguments)
-    return found
 
 
 def _bound(use: Use, name: str) -> Bound:

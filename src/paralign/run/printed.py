@@ -173,7 +173,7 @@ def likeness(one: Line, other: Line) -> float:
 def varying(first: Sequence[Line], second: Sequence[Line]) -> dict[str, float]:
     """What changes between two runs of one program.
 
-    Words of a line -> the greatest relative distance of its numbers.
+    Stems of a line, which both sides' lines share -> the greatest relative distance of its numbers.
 
     A line that only one run has, or whose words differ, is infinitely far.
     """

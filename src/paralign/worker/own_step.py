@@ -102,24 +102,6 @@ def _steps(
     with construction(steps) as built:
         optimizer, scheduler = optimizer_of(session)
     answer.optimizer = built.source(next(iter(_optimizers(optimizer)), optimizer))
-    with _enlarged(session, options.enlarged):
-        _take(session, writer, run, state, options, values, (given, form), (optimizer, scheduler), answer)
-
-
-def _take(
-    session: Session,
-    writer: "CaptureWriter",
-    run: str,
-    state: "Dict[str, Typed]",
-    options: OwnSteps,
-    values: "Dict[str, Capture]",
-    of: "Tuple[List[Tuple[Any, Any]], Dict[str, Any]]",
-    made: "Tuple[Any, Any]",
-    answer: OwnStepped,
-) -> None:
-    """The steps on the given batches, of a form, with an optimizer and its schedule."""
-    adapter, mode = trainer(session), "quiet" if options.redraw is None else "apart"
-    (given, form), (optimizer, scheduler) = of, made
     counted = []
     for step in range(options.steps):
         inputs, labels = given[step % len(given)]
@@ -128,7 +110,8 @@ def _take(
         fields = {"run": run, "step": step}
         draws = None if options.redraw is None else drawing(session, writer, options.redraw, values.get("draws"), fields)
         seen = nullcontext() if draws is None else session.adapter.operations(draws, session.model)  # type: ignore[attr-defined] # asked for in drawing
-        with kept(session, session.model, mode), _watched(session, writer, optimizer, fields, answer) as calls, seen:
+        larger = _enlarged(session, options.enlarged)
+        with larger, kept(session, session.model, mode), _watched(session, writer, optimizer, fields, answer) as calls, seen:
             result = session.function("train_step")(session.model, as_given(optimizer), batch)
         answer.random += [] if draws is None else [draws.random]
         counted.append(calls[0])

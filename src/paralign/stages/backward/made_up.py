@@ -12,13 +12,19 @@ import numpy as np
 from paralign.locate.optimizer.term_causes import CLIPPED_ELSEWHERE
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Noise, Unjudged
 from paralign.stages.common.places import Kind, key_of
+from paralign.stages.steps.clipped_gradients import clipped, company, length, sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Iterable, Mapping
     from typing import Any
+
+    from numpy.typing import NDArray
 
     from paralign.context import Clipping, Context
     from paralign.model import Pair, StageResult
+
+    #: gradients of the reference and of the candidate, by the reference's names
+    Pairs = Mapping[str, tuple[NDArray[Any], NDArray[Any]]]
 
 #: how far gradients clipped by us may be from those that the other side's loop has clipped, relative
 SAME = 1e-5
@@ -80,7 +86,7 @@ def is_unreached(context: Context) -> bool:
     return context.clipping is not None and context.clipping.unreached
 
 
-def slack(context: Context, gradients: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> Noise | None:
+def slack(context: Context, gradients: Pairs) -> Noise | None:
     """How far clipping in PyTorch brings own steps apart; None where neither side does so.
 
     The other side's optimizer clips.
@@ -89,11 +95,11 @@ def slack(context: Context, gradients: Mapping[str, tuple[np.ndarray, np.ndarray
     frameworks = {context.framework(side) for side in ("reference", "candidate")}
     if apart is None or apart.kind not in ("global", "group", "tensor") or context.settings.strict or len(frameworks) == 1:
         return None
-    felt = [size for size in _norms_clipped_by(apart, gradients) if size > apart.threshold]
+    felt = [size for size in _held_against(apart, gradients) if size > apart.threshold]
     return Noise(min(WHOLE * SLACK / min(felt), MOST), "the 1e-6 that PyTorch adds to a norm that it clips by") if felt else None
 
 
-def excuse(context: Context, result: StageResult, own: StageResult, gradients: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> None:
+def excuse(context: Context, result: StageResult, own: StageResult, gradients: Pairs) -> None:
     """Take back what was said of the optimizers alone where own steps come to the same.
 
     They must be seen to clip alike.
@@ -141,9 +147,7 @@ def excuse(context: Context, result: StageResult, own: StageResult, gradients: M
     )
 
 
-def reaching(
-    context: Context, result: StageResult, own: StageResult, gradients: Mapping[str, tuple[np.ndarray, np.ndarray]]
-) -> float | None:
+def reaching(context: Context, result: StageResult, own: StageResult, gradients: Pairs) -> float | None:
     """By what gradients of the own steps have to be multiplied to be clipped.
 
     Arguments as in :func:`excuse`.
@@ -156,24 +160,26 @@ def reaching(
         return None
     if _clips_alike(apart, gradients) is not False:
         return None
-    felt = [size for size in _norms_clipped_by(apart, gradients) if size > 0.0]
+    felt = [size for size in _held_against(apart, gradients) if size > 0.0]
     return BEYOND * apart.threshold / max(felt) if felt else None
 
 
-def _norms_clipped_by(apart: Clipping, gradients: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> list[float]:
-    """The sizes that a clipping holds against its threshold.
-
-    Of all gradients together, or of each group, tensor or element.
-    """
-    before = {name: both[apart.side].astype(np.float64).ravel() for name, both in gradients.items()}
-    if apart.kind == "value":
-        return [float(np.abs(value).max(initial=0.0)) for value in before.values()]
-    if apart.kind == "tensor":
-        return [_length([value]) for value in before.values()]
-    return list(_norms(before, apart).values()) if apart.kind == "group" else [_length(list(before.values()))]
+def _before(apart: Clipping, gradients: Pairs) -> dict[str, NDArray[Any]]:
+    """The gradients that reach the optimizer that clips."""
+    return {name: both[apart.side].astype(np.float64) for name, both in gradients.items()}
 
 
-def is_enlarged(apart: Clipping, recorded: Mapping[str, tuple[Any, Any]], larger: Mapping[str, tuple[Any, Any]], factor: float) -> bool:
+def _together(apart: Clipping, names: Iterable[str]) -> dict[str, Hashable]:
+    return {name: company(apart.kind, name, apart.groups.get(name, -1)) for name in names}
+
+
+def _held_against(apart: Clipping, gradients: Pairs) -> list[float]:
+    """The sizes that the clipping holds against its threshold."""
+    before = _before(apart, gradients)
+    return list(sizes(before, apart.kind, _together(apart, before)).values())
+
+
+def is_enlarged(apart: Clipping, recorded: Pairs, larger: Pairs, factor: float) -> bool:
     """Whether the gradients that reach the first update have grown on both sides.
 
     Those of a step that takes them by the framework's function in place of its backward pass may not have.
@@ -188,7 +194,7 @@ def is_enlarged(apart: Clipping, recorded: Mapping[str, tuple[Any, Any]], larger
         return False
     grown = []
     for side in (apart.side, 1 - apart.side):
-        before, after = (_length([each[side].astype(np.float64).ravel() for each in found.values()]) for found in (recorded, larger))
+        before, after = (length(each[side].astype(np.float64) for each in found.values()) for found in (recorded, larger))
         grown.append(after / before if before else 0.0)
     whole, other = grown
     return abs(whole - factor) <= GROWN * factor and abs(other - 1.0) > GROWN
@@ -204,62 +210,26 @@ def _follows(pair: Pair, apart: Clipping) -> bool:
     return place.kind in _FOLLOWS and not place.is_before_updates
 
 
-def _clips_alike(apart: Clipping, gradients: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> bool | None:
+def _clips_alike(apart: Clipping, gradients: Pairs) -> bool | None:
     """Whether the gradients before the clipping optimizer, clipped, are the other side's.
 
     Returns:
         False where nothing is clipped by either; None where they do not clip alike.
     """
-    before = [pair[apart.side].astype(np.float64).ravel() for pair in gradients.values()]
-    after = [pair[1 - apart.side].astype(np.float64).ravel() for pair in gradients.values()]
+    before = _before(apart, gradients)
     if not before or apart.kind not in _KINDS:
         return None
-    clipped = _clipped(before, apart, list(gradients))
-    felt = [norm for norm in _norms_clipped_by(apart, gradients) if norm > apart.threshold]
+    cut = clipped(before, apart.kind, apart.threshold, _together(apart, before))
+    felt = [norm for norm in _held_against(apart, gradients) if norm > apart.threshold]
     slack = SLACK / min(felt) if apart.kind != "value" and felt else 0.0
-    allowed = min(SAME + slack, MOST) * _length(clipped)
-    if _apart(after, clipped) > allowed:
+    allowed = min(SAME + slack, MOST) * length(cut.values())
+    if length(both[1 - apart.side].astype(np.float64) - cut[name] for name, both in gradients.items()) > allowed:
         return None
-    return _apart(before, clipped) > allowed
+    return length(before[name] - value for name, value in cut.items()) > allowed
 
 
-def _groups_unseen(apart: Clipping, gradients: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> int:
+def _groups_unseen(apart: Clipping, gradients: Pairs) -> int:
     """How many groups are too small to be clipped, of an optimizer that clips each by itself."""
     if apart.kind != "group":
         return 0
-    before = {name: both[apart.side].astype(np.float64).ravel() for name, both in gradients.items()}
-    return sum(norm <= apart.threshold for norm in _norms(before, apart).values())
-
-
-def _norms(gradients: Mapping[str, np.ndarray], apart: Clipping) -> dict[int, float]:
-    """The norm of each group's gradients."""
-    groups: dict[int, list[np.ndarray]] = {}
-    for name, value in gradients.items():
-        groups.setdefault(apart.groups.get(name, -1), []).append(value)
-    return {group: _length(values) for group, values in groups.items()}
-
-
-def _apart(ones: list[np.ndarray], others: list[np.ndarray]) -> float:
-    return _length([one - other for one, other in zip(ones, others, strict=True)])
-
-
-def _clipped(gradients: list[np.ndarray], apart: Clipping, names: list[str]) -> list[np.ndarray]:
-    """Gradients as the optimizer clips them."""
-    if apart.kind == "group":
-        named = dict(zip(names, gradients, strict=True))
-        norms = _norms(named, apart)
-        return [value * _factor(norms[apart.groups.get(name, -1)], apart.threshold) for name, value in named.items()]
-    if apart.kind == "value":
-        return [np.clip(value, -apart.threshold, apart.threshold) for value in gradients]
-    if apart.kind == "tensor":
-        return [value * _factor(_length([value]), apart.threshold) for value in gradients]
-    factor = _factor(_length(gradients), apart.threshold)
-    return [value * factor for value in gradients]
-
-
-def _factor(norm: float, most: float) -> float:
-    return most / norm if norm > most else 1.0
-
-
-def _length(values: list[np.ndarray]) -> float:
-    return float(np.sqrt(sum(float(value @ value) for value in values)))
+    return sum(norm <= apart.threshold for norm in _held_against(apart, gradients))

@@ -15,6 +15,7 @@ from paralign.errors import WorkerFailed
 from paralign.locate.optimizer import read_config
 from paralign.locate.optimizer.identify import Difference
 from paralign.model import Manifest, StageResult
+from paralign.stages.steps.clipped_gradients import clipped, company
 from paralign.stages.steps.equal_gradients import Experiment, Given, record_steps
 from paralign.stages.steps.traced_moves import Moves, moves_of
 from paralign.worker.protocol import Ran
@@ -22,7 +23,7 @@ from paralign.worker.protocol.wire import encode
 from paralign.worker.session import DOUBLE
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Hashable
 
     from paralign.context import Context
     from paralign.locate.optimizer.identify import Known
@@ -44,7 +45,7 @@ class _Told:
     side: int
     kind: str
     threshold: float
-    together: dict[str, Any]
+    together: dict[str, Hashable]
 
 
 def difference(context: Context, experiment: Experiment, given: Given, moves: Moves, known: tuple[Known, Known]) -> Difference | None:
@@ -65,11 +66,11 @@ def difference(context: Context, experiment: Experiment, given: Given, moves: Mo
     if not any(side.left or not side.recipe for side in known):
         return None
     carried = _carried(experiment)
-    clipped = None if carried is None else _clipped(context, experiment, given, carried)
-    if carried is None or clipped is None:
+    cut = None if carried is None else _clipped(context, experiment, given, carried)
+    if carried is None or cut is None:
         return None
     try:
-        again = record_steps(context, clipped, StageResult("optimizer"))
+        again = record_steps(context, cut, StageResult("optimizer"))
     except WorkerFailed:
         return None
     after = None if again is None else moves_of(again)
@@ -95,13 +96,8 @@ def _carried(experiment: Experiment) -> _Told | None:
         if len(kinds) > 1:
             return None
         (kind, threshold), owns = kinds.pop(), named["parameters"]
-        told.append(_Told(side, kind, threshold, {name: _company(kind, name, owns[name]["group"]) for name in found}))
+        told.append(_Told(side, kind, threshold, {name: company(kind, name, owns[name]["group"]) for name in found}))
     return told[0] if len(told) == 1 else None
-
-
-def _company(kind: str, name: str, group: int) -> Any:
-    """What a parameter's gradient is clipped together with."""
-    return {"global": "", "group": group}.get(kind, (kind, name))
 
 
 def _clipped(context: Context, experiment: Experiment, given: Given, carried: _Told) -> Given | None:
@@ -115,20 +111,9 @@ def _clipped(context: Context, experiment: Experiment, given: Given, carried: _T
         for number, (step, factor) in enumerate(given.steps):
             records = given.gradients.by_name(role="gradient", run=experiment.given, step=step)
             values = {n: given.gradients.array(r).astype(np.float64) * factor for n, r in records.items() if r.location is not None}
-            for name, value in values.items():
-                scale, least = _scale(name, values, carried)
-                cut = np.clip(value, -least, least) if carried.kind == "value" and name in carried.together else value * scale
-                changed |= bool((cut != value).any())
-                writer.add(name, cut, role="gradient", run=f"{DOUBLE}:eval", step=number)
+            cut = clipped(values, carried.kind, carried.threshold * SHARE, carried.together)
+            changed |= any((cut[name] != value).any() for name, value in values.items())
+            for name, value in cut.items():
+                writer.add(name, value, role="gradient", run=f"{DOUBLE}:eval", step=number)
     steps = [(number, 1.0) for number in range(len(given.steps))]
     return replace(given, gradients=Capture.open(folder), steps=steps, name=f"{given.name}-clipped", mode="eval") if changed else None
-
-
-def _scale(name: str, values: dict[str, NDArray[Any]], carried: _Told) -> tuple[float, float]:
-    """By what clipping a norm multiplies a gradient, and to what elements are clipped."""
-    threshold = carried.threshold * SHARE
-    if name not in carried.together or carried.kind == "value":
-        return 1.0, threshold
-    mine = carried.together[name]
-    norm = float(np.sqrt(sum(float((v * v).sum()) for n, v in values.items() if carried.together.get(n) == mine)))
-    return (threshold / norm if norm > threshold else 1.0), threshold
