@@ -217,3 +217,61 @@ def test_threads_leave_the_frameworks_their_cores(monkeypatch, cores, asked, due
     monkeypatch.setattr(compiled_passes.os, "sched_getaffinity", lambda _: range(cores), raising=False)
     monkeypatch.setenv("OMP_NUM_THREADS", asked)
     assert compiled_passes.threads() == due
+
+
+def a_missing_file(folder, built):
+    return folder / "none.native"
+
+
+def a_file_of_another_system(folder, built):
+    path = folder / "other.native"
+    path.write_bytes(b"MZ" + bytes(200))
+    return path
+
+
+def a_library_of_other_sources(folder, built):
+    path = folder / "stale.native"
+    path.write_bytes(built.read_bytes())
+    (folder / "native").mkdir()
+    for name in ("fingerprint.c", "rows.h", "build_fused.py"):
+        (folder / "native" / name).write_text("other")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (a_missing_file, "no C compiler"),
+        (a_file_of_another_system, "of another system"),
+        (a_library_of_other_sources, "compiled from other sources"),
+    ],
+)
+def test_the_doctor_tells_why_watching_is_slower(built, tmp_path, monkeypatch, capsys, make, why):
+    from paralign import cli
+    from paralign.run.doctor import Diagnosis
+
+    monkeypatch.delenv(SWITCH, raising=False)
+    monkeypatch.setattr("paralign.run.doctor.diagnose", lambda *_: Diagnosis([]))
+    monkeypatch.setattr(compiled_passes, "LIBRARY", make(tmp_path, built))
+    if (tmp_path / "native").exists():
+        monkeypatch.setattr(compiled_passes, "NATIVE", tmp_path / "native")
+    compiled_passes.library.cache_clear()
+    try:
+        assert compiled_passes.library() is None
+        assert cli.main(["doctor"]) == 0
+    finally:
+        compiled_passes.library.cache_clear()
+    told = capsys.readouterr().out
+    assert "watches with the framework's own kernels" in told
+    assert why in told
+
+
+@pytest.mark.parametrize(("switch", "line"), [("1", "watches with its compiled kernel"), ("0", "slower: PARALIGN_KERNEL=0 is set")])
+def test_the_doctor_tells_what_watching_uses(library, monkeypatch, capsys, switch, line):
+    from paralign import cli
+    from paralign.run.doctor import Diagnosis
+
+    monkeypatch.setenv(SWITCH, switch)
+    monkeypatch.setattr("paralign.run.doctor.diagnose", lambda *_: Diagnosis([]))
+    assert cli.main(["doctor"]) == 0
+    assert line in capsys.readouterr().out

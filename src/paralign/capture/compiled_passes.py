@@ -28,6 +28,9 @@ KINDS = {"float32": False, "float64": True}
 #: elements up to which numpy's own passes are taken: a sketch has as many bins
 FEW = SIZE
 
+#: why a library is of no use
+ABSENT, BROKEN, OUTDATED, STALE = "not compiled", "of another system", "of another version", "compiled from other sources"
+
 #: what the library's ``interface`` has to be; the same number stands in ``native/fingerprint.c``
 _INTERFACE = 1
 #: where the sources lie beside an editable installation; a wheel has none
@@ -148,17 +151,27 @@ def library() -> Any:
 
     One for another system, of another version, or made from other sources than those beside it is of none.
     """
-    try:
-        found = ctypes.CDLL(str(LIBRARY))
-        found.sources.restype = ctypes.c_char_p
-        if found.interface() != _INTERFACE or made_of(_MADE_OF) not in (None, found.sources().decode()):
-            return None
-    except (OSError, AttributeError):
+    if unusable():
         return None
+    found = ctypes.CDLL(str(LIBRARY))
     at, count, whole, real = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_double
     found.survey.argtypes, found.survey.restype = [at, count, whole, real, at, at, at, whole, whole], None
     found.excess.argtypes, found.excess.restype = [at, count, whole, real, at, at, whole, whole], None
     return found
+
+
+def unusable() -> str:
+    """Why the library beside this file is of no use here; empty where it is of use."""
+    if not LIBRARY.exists():
+        return ABSENT
+    try:
+        found = ctypes.CDLL(str(LIBRARY))
+        found.sources.restype = ctypes.c_char_p
+        if found.interface() != _INTERFACE:
+            return OUTDATED
+        return STALE if made_of(_MADE_OF) not in (None, found.sources().decode()) else ""
+    except (OSError, AttributeError):
+        return BROKEN
 
 
 def made_of(names: Sequence[str]) -> Optional[str]:

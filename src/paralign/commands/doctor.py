@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from paralign.commands.grammar import number, quiet
@@ -86,7 +87,7 @@ def _told(result: Diagnosis) -> list[str]:
     for symptom in result.symptoms:
         told = {"severity": say(symptom.severity.value), "side": say(symptom.side), "what": say(symptom.what)}
         lines += ["  " + say("{severity} ({side}): {what}", **told), f"    {say('fix: {fix}', fix=say(symptom.fix))}"]
-    return [*lines, _of_kernel(), say(_CONCLUSIONS[result.code])]
+    return [*lines, _of_kernel(), _of_watching(), say(_CONCLUSIONS[result.code])]
 
 
 def _of_kernel() -> str:
@@ -104,6 +105,23 @@ def _of_kernel() -> str:
     if found is State.IN_USE:
         return say("paralign compares with its compiled kernel")
     return say("paralign compares with numpy alone, some three times slower: {why}", why=why[found])
+
+
+def _of_watching() -> str:
+    """What digests and sketches are made with while a side is watched."""
+    from paralign.capture import compiled_passes as passes
+
+    why = {
+        passes.ABSENT: say("that kernel was not compiled: there was no C compiler when paralign was installed"),
+        passes.BROKEN: say("that kernel is of another system; install paralign again"),
+        passes.OUTDATED: say("that kernel is of another version; install paralign again"),
+        passes.STALE: say("that kernel was compiled from other sources than `native/` has now: run `python native/build_fused.py`"),
+    }
+    found = passes.unusable()
+    if os.environ.get(passes.SWITCH) != "0" and not found:
+        return say("paralign watches with its compiled kernel")
+    reason = why[found] if os.environ.get(passes.SWITCH) != "0" else say("{switch}=0 is set", switch=passes.SWITCH)
+    return say("paralign watches with the framework's own kernels, which is slower: {why}", why=reason)
 
 
 _CONCLUSIONS = {0: "all well", 1: "checks would be wrong or impossible", 3: "an interpreter could not be examined"}

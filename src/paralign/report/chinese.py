@@ -190,6 +190,13 @@ CHINESE: dict[str, str] = {
         "内核的源码与 `native/` 现有内容不同：请运行 `python native/build_fused.py`",
     "paralign compares with its compiled kernel": "paralign 使用编译的内核进行比较",
     "paralign compares with numpy alone, some three times slower: {why}": "paralign 只用 numpy 进行比较，速度约慢三倍：{why}",
+    "paralign watches with its compiled kernel": "paralign 使用编译的内核进行监视",
+    "paralign watches with the framework's own kernels, which is slower: {why}": "paralign 使用框架自身的内核进行监视，速度较慢：{why}",
+    "that kernel was not compiled: there was no C compiler when paralign was installed": "安装 paralign 时没有 C 编译器，该内核未编译",
+    "that kernel is of another system; install paralign again": "该内核属于其他系统，请重新安装 paralign",
+    "that kernel is of another version; install paralign again": "该内核属于其他版本，请重新安装 paralign",
+    "that kernel was compiled from other sources than `native/` has now: run `python native/build_fused.py`":
+        "该内核的源码与 `native/` 现有内容不同：请运行 `python native/build_fused.py`",
     "{own} is the version that paralign's tables were made with": "{own} 即制作 paralign 各表所用的版本",
     "{own} is older than {measured}, which paralign's tables were made with": "{own} 比制作 paralign 各表所用的 {measured} 旧",
     "{own} is newer than {measured}, which paralign's tables were made with": "{own} 比制作 paralign 各表所用的 {measured} 新",
