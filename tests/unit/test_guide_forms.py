@@ -130,6 +130,7 @@ def test_a_comparison_writes_a_log_that_can_be_read_back(tmp_path, capsys):
     assert cli.main(arguments) == 1
     read = read_diff_log(log)
     assert ([figure.name for figure in read.failed], read.verdict, read.passed) == (["y"], DIVERGED, False)
+    assert "mean differences beyond the threshold of 1e-06 (--diff-threshold)" in log.read_text()
     assert cli.main(arguments) == 2
     assert "the log is there already" in capsys.readouterr().err
     assert cli.main([*arguments[:-1], str(tmp_path / "other.txt"), "--diff-threshold", "1", "--atol", "1"]) == 0

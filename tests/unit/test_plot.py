@@ -122,3 +122,38 @@ class TestDrawn:
         logs[1].write_text("nothing of a training\n")
         assert cli.main(["plot", str(logs[0]), "--against", str(logs[1]), "--out", str(tmp_path / "no.svg")]) == 4
         assert "there is nothing to draw" in capsys.readouterr().err
+
+    @pytest.mark.parametrize(("count", "marks"), [(1, [0]), (2, [0, 1]), (100, [])])
+    def test_a_curve_of_one_point_is_seen(self, count, marks):
+        series = np.arange(count), np.ones(count)
+        axes = charts.curves([charts.Curve("loss", series, series)]).axes[0]
+        assert [line.get_markevery() for line in axes.lines] == [marks, marks]
+        assert {line.get_marker() for line in axes.lines} == {"."}
+
+    def test_one_loss_of_two_logs_is_drawn(self, tmp_path):
+        sizes = []
+        for value in (0.25, float("nan")):
+            series = np.zeros(1), np.array([value])
+            charts.save(charts.curves([charts.Curve("loss", series, series)]), tmp_path / f"{value}.png")
+            sizes.append(ink(tmp_path / f"{value}.png"))
+        assert sizes[0] > sizes[1]
+
+    @pytest.mark.parametrize("steps", [1, 3])
+    def test_a_schedule_of_one_point_is_seen(self, tmp_path, steps):
+        from paralign.report import plots
+
+        shown = []
+        for value in (0.1, np.nan):
+            rates = np.full((steps, 1), value)
+            rates[1:] = np.nan
+            assert plots.schedule(tmp_path, rates, rates)
+            shown.append(ink(tmp_path / "schedule.png"))
+        assert shown[0] > shown[1]
+
+
+def ink(path):
+    """Coloured pixels: those of curves, in the axes and in the legend."""
+    from matplotlib.image import imread
+
+    picture = imread(path)[..., :3]
+    return int((np.ptp(picture, axis=2) > 0.3).sum())

@@ -122,6 +122,11 @@ def pair(reference, candidate, count=3):
         (lambda i: SERIES[i : i + 20], lambda i: SERIES[i : i + 20] * np.arange(1, 8) + 2, "data/scaler"),
         (lambda i: tokens(i)["ids"], lambda i: tokens(i, more=1, eos=4)["ids"] + (tokens(i)["ids"] == 1), "data/token-offset"),
         (lambda i: np.arange(20) + i, lambda i: np.arange(12) + i, "data/truncation"),
+        (lambda i: SERIES[i : i + 20], lambda i: SERIES[i : i + 24], "data/length"),
+        (lambda i: SERIES[i + 4 : i + 24], lambda i: SERIES[i : i + 24], "data/length"),
+        (lambda i: SERIES[i : i + 20, 0], lambda i: SERIES[i : i + 16, 0], "data/length"),
+        (lambda i: SERIES[i : i + 20, 0], lambda i: np.pad(SERIES[i : i + 20, 0], (0, 4)), "data/padding"),
+        (lambda i: SERIES[i : i + 20], lambda i: np.pad(SERIES[i : i + 20], ((4, 0), (0, 0))), "data/padding"),
     ],
 )
 def test_a_rule_that_holds_in_several_samples_is_proven(reference, candidate, rule):
@@ -254,6 +259,63 @@ def test_other_frames_of_a_film_are_told(changes, told):
     assert told in finding.cause
     stage = compared(clip, lambda i: clip(i, **changes))
     assert any(f.proven and (told in f.cause or "in reverse order" in f.cause) for f in stage.findings), stage.findings
+
+
+@pytest.mark.parametrize(
+    ("reference", "candidate", "told"),
+    [
+        (SERIES[:20], SERIES[:24], "the series begin at the same step and have other lengths: 20 steps against the candidate's 24"),
+        (SERIES[4:24], SERIES[:24], "the series end at the same step and have other lengths: 20 steps against the candidate's 24"),
+        (SERIES[:20], SERIES[2:24], "the window begins 2 steps later than the reference's and has 22 steps, the reference's 20"),
+        (SERIES[:20], np.pad(SERIES[:20], ((0, 3), (0, 0))), "padded with 0 at the end on one side: 20 steps against the candidate's 23"),
+    ],
+)  # fmt: skip
+def test_lengths_are_no_beginnings(reference, candidate, told):
+    found = sample_kinds.explain("x", [(reference, candidate)] * 2)
+    assert told in found.cause
+
+
+@pytest.mark.parametrize("constant", [np.ones((20, 7)), np.zeros((20, 7))])
+def test_constant_series_are_said_nothing_of(constant):
+    assert sample_kinds.explain("x", [(constant, constant[:12])] * 2) is None
+
+
+FILM = np.random.RandomState(5).rand(16, 24, 20, 3)
+
+
+@pytest.mark.parametrize("order", [(2, 1, 0), (1, 2, 0)])
+@pytest.mark.parametrize(("layout", "axis"), [((0, 1, 2, 3), 3), ((0, 3, 1, 2), 1), ((3, 0, 1, 2), 0)])
+@pytest.mark.parametrize("count", [16, 5])
+def test_exchanged_channels_of_a_clip_are_no_other_frames(order, layout, axis, count):
+    ends = [FILM[:count].transpose(layout), FILM[:count][..., list(order)].transpose(layout)]
+    finding = sample_kinds.explain("clip", [tuple(ends)] * 2)
+    assert finding.rule == "data/channels"
+    assert f"the channels (axis {axis}) are in another order" in finding.cause
+    stage = compared(lambda i: ends[0] + i, lambda i: ends[1] + i)
+    assert stage.findings[0].rule == "data/channels", stage.findings
+    assert not any("other frames" in f.cause for f in stage.findings)
+
+
+@pytest.mark.parametrize("layout", [(0, 1, 2, 3), (0, 3, 1, 2), (3, 0, 1, 2)])
+def test_frames_of_any_layout_are_frames(layout):
+    def told(frames):
+        return sample_kinds.explain("clip", [(FILM[:8].transpose(layout), FILM[frames].transpose(layout))] * 2)
+
+    assert told(slice(7, None, -1)).rule == "data/frames"
+    assert told(slice(1, 9)).cause == "clip: the window begins 1 steps later than the reference's"
+    assert told(slice(0, 12)).rule == "data/length"
+    changed = FILM[:8].copy()
+    changed[3] += 1
+    assert sample_kinds.frames(FILM[:8].transpose(layout), changed.transpose(layout)) == (3, 1)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_as_few_frames_as_channels_are_in_doubt(axis):
+    clip = FILM[:4].transpose(0, 3, 1, 2)
+    found = sample_kinds.explain("", [(clip, np.flip(clip, axis))] * 2)
+    assert f"the channels or frames along axis {axis} are in another order" in found.cause
+    stage = compared(lambda i: clip + i, lambda i: np.flip(clip, axis) + i)
+    assert not any("RGB" in f.cause or "other frames" in f.cause for f in stage.findings), stage.findings
 
 
 @pytest.mark.parametrize("other", [lambda i: clip(i, later=1)[0], lambda i: clip(i + 50)[0], lambda i: np.zeros_like(clip(i)[0])])

@@ -19,7 +19,7 @@ from paralign.comparison.trend import trend
 from paralign.locate.lines.equivalents import say
 from paralign.model import Divergence, Manifest, Point, StageResult
 from paralign.run.remedies import remedy
-from paralign.worker.loading import loading, padded
+from paralign.worker.loading import loading, longer, padded, rebuilt
 from paralign.worker.protocol import LoaderTimed, LoaderTold, Loading, MemoryWatched
 from paralign.worker.session import Session
 
@@ -183,7 +183,7 @@ def test_workers_are_tried_and_the_best_is_advised(tmp_path):
     session = Session("candidate", {"build_dataloader": lambda _: Loader([], [np.zeros((2, 3))] * 12)}, "numpy")
     with CaptureWriter(tmp_path / "c", Manifest()) as writer:
         answer = loading(session, writer, Loading("train", [0, 4], 5.0), {})
-    assert [(each.workers, each.batches) for each in answer.tried] == [(0, 12), (4, 31)]
+    assert [(each.workers, each.batches) for each in answer.tried] == [(0, 31), (4, 31)]
     assert advice(answer)[0].startswith("set num_workers=4: a batch comes ")
 
 
@@ -209,13 +209,71 @@ def test_batches_that_workers_have_ready_are_no_gain(tmp_path):
 
 
 def test_workers_of_a_loader_with_few_batches_are_timed_from_the_start(tmp_path):
-    """A loader that tells no indices cannot be made longer."""
-    loader = ReadAhead([], [[0, 1]] * 16, 8)
+    """A loader that can be made in one way only cannot be made longer."""
+
+    class Fixed(ReadAhead):
+        def __init__(self):
+            super().__init__([], [[0, 1]] * 16, 8)
+
+    loader = Fixed()
     session = Session("candidate", {"build_dataloader": lambda _: loader}, "numpy")
     with CaptureWriter(tmp_path / "c", Manifest()) as writer:
         answer = loading(session, writer, Loading("train", [], 5.0), {})
     assert answer.tried[0].batches == 16
     assert answer.tried[0].seconds > 0.0019
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_loader_of_one_batch_is_timed_by_giving_it_again(tmp_path, count):
+    session = Session("candidate", {"build_dataloader": lambda _: Loader([], [np.zeros((2, 3))] * count, 2)}, "numpy")
+    with CaptureWriter(tmp_path / "c", Manifest()) as writer:
+        answer = loading(session, writer, Loading("train", [0], 5.0), {})
+    assert (answer.tried[0].workers, answer.tried[0].batches) == (2, 31)
+    assert advice(answer)[0].startswith("keep num_workers=2, the fastest of those tried")
+
+
+def test_a_sampler_that_bears_one_round_leaves_the_times_of_few_batches(tmp_path):
+    session = Session("candidate", {"build_dataloader": lambda _: Loader([], iter([np.zeros((2, 3))] * 5))}, "numpy")
+    with CaptureWriter(tmp_path / "c", Manifest()) as writer:
+        answer = loading(session, writer, Loading("train", [], 5.0), {})
+    assert [(each.workers, each.batches) for each in answer.tried] == [(0, 5)]
+
+
+STREAMS = {
+    "torch": """
+import torch
+class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return iter([torch.zeros(3)] * {count})
+def build_dataloader(split):
+    return torch.utils.data.DataLoader(Stream(), batch_size=2)
+""",
+    "paddle": """
+import numpy, paddle
+class Stream(paddle.io.IterableDataset):
+    def __iter__(self):
+        return iter([numpy.zeros(3, "float32")] * {count})
+def build_dataloader(split):
+    return paddle.io.DataLoader(Stream(), batch_size=2)
+""",
+}
+
+
+@pytest.mark.parametrize("framework", ["torch", "paddle"])
+@pytest.mark.parametrize(("count", "said"), [(100, "keep num_workers=0, the fastest for"), (2, "the loader gives too few batches")])
+def test_a_loader_of_a_data_set_without_indices_is_timed(tmp_path, framework, count, said):
+    pytest.importorskip(framework)
+    made = {}
+    exec(STREAMS[framework].format(count=count), made)
+    loader = made["build_dataloader"]("train")
+    assert rebuilt(loader, 0, [[0, 1]]) is None
+    other = longer(loader, 1)  # not read: workers are forked off this process, whose threads they would lack
+    assert (other.num_workers, other.dataset) == (1, loader.dataset)
+    session = Session("candidate", {"build_dataloader": made["build_dataloader"]}, framework)
+    with CaptureWriter(tmp_path / "c", Manifest()) as writer:
+        answer = loading(session, writer, Loading("train", [], 20.0), {})
+    assert [each.workers for each in answer.tried] == [0]
+    assert advice(answer)[0].startswith(said)
 
 
 def answer(step, *seconds, own=0, cores=16, padding=()):

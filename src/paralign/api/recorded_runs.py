@@ -75,7 +75,7 @@ def compare(
 
 
 def _write_log(log: Path, result: CheckResult, arrays: tuple[dict[str, Any], dict[str, Any]], threshold: float) -> None:
-    lines = artifacts.log(result.stages[0], *arrays, threshold)
+    lines = artifacts.log(result.stages[0], *arrays, threshold, "--diff-threshold")
     artifacts.replace(log, plain_text("\n".join(lines)) + "\n")
 
 

@@ -266,7 +266,7 @@ def _loader(options: argparse.Namespace) -> int:
 def advice(answer: LoaderTold) -> list[str]:
     """What a recording of the task ``loading`` advises."""
     timed = [(each.seconds, each.workers) for each in answer.tried if each.seconds]
-    if not timed:
+    if not timed or not answer.tried[0].seconds:  # the first is the loader as it is: without it nothing is faster
         return ["the loader gives too few batches to be timed"]
     (seconds, own), step = timed[0], answer.step
     least = min(timed, key=lambda each: each[0])

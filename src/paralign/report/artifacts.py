@@ -41,6 +41,9 @@ WHOLE = (REPORT, "report.html")
 #: stage -> the guides' name of its arrays
 FILES = {stage.name: stage.arrays for stage in STAGES if stage.arrays}
 
+#: where a project sets the greatest difference that passes in the lines of its logs
+SETTING = "[report] diff_threshold"
+
 Arrays = "dict[str, np.ndarray[Any, Any]]"
 
 
@@ -238,11 +241,15 @@ def _name(stage: str, record: Record) -> str | None:
 
 
 def log(
-    stage: StageResult, reference: dict[str, np.ndarray[Any, Any]], candidate: dict[str, np.ndarray[Any, Any]], threshold: float = 1e-6
+    stage: StageResult,
+    reference: dict[str, np.ndarray[Any, Any]],
+    candidate: dict[str, np.ndarray[Any, Any]],
+    threshold: float = 1e-6,
+    setting: str = SETTING,
 ) -> list[str]:
     """The lines of a diff log, which our verdict concludes.
 
-    reprod_log's about each array, then what it cannot compare.
+    reprod_log's about each array, then what it cannot compare; ``setting`` is where a user sets the threshold.
     """
     now = datetime.now().astimezone()
     stamp = f"[{now:%Y/%m/%d %H:%M:%S}] root INFO:"
@@ -253,7 +260,7 @@ def log(
     if passed != (stage.verdict == ALIGNED):
         lines = lines[:-1]  # "diff check …": a threshold that knows nothing of rounding does not contradict the verdict
     if not passed and shared:
-        lines.append(f"{stamp} paralign: mean differences beyond the threshold of {threshold:g} ([report] diff_threshold)")
+        lines.append(f"{stamp} paralign: mean differences beyond the threshold of {threshold:g} ({setting})")
     for key in dict.fromkeys([*reference, *candidate]):
         if key not in shared:
             lines.append(f"{stamp} paralign: {key}: not comparable: {_told(reference.get(key))} against {_told(candidate.get(key))}")

@@ -14,6 +14,7 @@ import numpy as np
 
 from paralign.errors import UsageError, one_line, shortened, unwritten
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED
+from paralign.report.series import marked, spread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,8 +30,8 @@ FORMATS = (".png", ".svg")
 #: values of a stage that have names below the axis; more could not be read
 NAMED = 40
 
-#: points of a curve, bins of a histogram: what a picture of 900 columns shows
-POINTS, BINS = 2000, 80
+#: bins of a histogram: what half a picture of 900 columns shows
+BINS = 80
 
 #: elements that a histogram is made of; of more, evenly spread ones
 ELEMENTS = 1 << 22
@@ -184,8 +185,9 @@ def curves(found: Sequence[Curve]) -> Any:
     page = Figure(figsize=(9, 2.8 * len(shown)), layout="constrained")
     for axes, curve in zip(np.atleast_1d(page.subplots(len(shown), 1)), shown, strict=True):
         for name, (steps, values), style in (("reference", curve.reference, "-"), ("candidate", curve.candidate, "--")):
-            kept = np.unique(np.linspace(0, max(len(values) - 1, 0), min(POINTS, len(values))).astype(int))
-            axes.plot(steps[kept], values[kept], style, color=REFERENCE if name == "reference" else CANDIDATE, label=name, linewidth=1)
+            kept = spread(len(values))
+            look = {"color": REFERENCE if name == "reference" else CANDIDATE, "marker": ".", "markevery": marked(values[kept])}
+            axes.plot(steps[kept], values[kept], style, label=name, linewidth=1, **look)
         axes.set_title(_plain(shortened(curve.name, NAME)), fontsize=9)
         axes.legend(fontsize=7)
     if len(found) > FIGURES:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from paralign.errors import one_line, unwritten
+from paralign.report.series import marked, spread
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,12 +22,6 @@ if TYPE_CHECKING:
 
 #: the file of the curves
 CURVES = "train_align.svg"
-
-#: points of a curve: more than a picture has columns
-POINTS = 2000
-
-#: points below which each is marked: they can be told apart
-FEW = 30
 
 #: figures that are drawn
 MOST = 8
@@ -69,8 +64,8 @@ def _page(sides: list[dict[str, np.ndarray[Any, Any]]], figures: list[str]) -> A
         for side, curves in zip(COLOURS, sides, strict=True):
             runs = [values for leaf, values in curves.items() if leaf.rpartition(" ")[0] == figure]
             for number, (steps, values) in enumerate(runs):
-                kept = np.unique(np.linspace(0, max(len(values) - 1, 0), min(POINTS, len(values))).astype(int))
-                style = {"color": COLOURS[side], "alpha": 0.7, "linewidth": 1, "marker": "." if len(kept) < FEW else ""}
+                kept = spread(len(values))
+                style = {"color": COLOURS[side], "alpha": 0.7, "linewidth": 1, "marker": ".", "markevery": marked(values[kept])}
                 axes.plot(steps[kept], values[kept], label=side if number == 0 else None, **style)
         axes.set_title(one_line(figure).replace("$", r"\$"), fontsize=9)
         axes.set_xlabel("step", fontsize=8)

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from paralign.errors import unwritten
+from paralign.report.series import POINTS, marked, spread
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-#: points of a curve: more than a picture has columns
-POINTS = 2000
 
 #: the file of the learning rates
 SCHEDULE = "schedule.png"
@@ -28,7 +26,7 @@ def curve(rates: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     >>> curve(np.array([[1.0]] * 5000 + [[0.1]] * 5000)).searchsorted([4999, 5000, 9999]).size
     3
     """
-    steps = np.linspace(0, len(rates) - 1, min(POINTS, len(rates))).astype(int)
+    steps = spread(len(rates))
     change = np.abs(np.diff(rates, axis=0)).max(axis=1, initial=0.0)
     jumps = np.argsort(change)[::-1][:POINTS]
     return np.unique(np.concatenate([steps, jumps, jumps + 1]))[: None if len(rates) > 1 else 1]
@@ -56,7 +54,9 @@ def schedule(folder: Path, reference: np.ndarray[Any, Any], candidate: np.ndarra
     for name, rates, style in (("reference", reference, "-"), ("candidate", candidate, "--")):
         for group, values in enumerate(np.unique(rates, axis=1).T if rates.size else ()):
             steps = curve(values[:, None])
-            axes.plot(steps, values[steps], style, label=name if group == 0 else None, color="C0" if name == "reference" else "C1")
+            shown = values[steps]
+            look = {"color": "C0" if name == "reference" else "C1", "marker": ".", "markevery": marked(shown)}
+            axes.plot(steps, shown, style, label=name if group == 0 else None, **look)
     axes.set_xlabel("step of the schedule")
     axes.set_ylabel("learning rate")
     axes.legend()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from paralign.locate.data.distances import EQUAL, apart
+from paralign.locate.data.films import AXES, channel_axes, is_doubtful
 from paralign.locate.data.interpolation import recognised
 from paralign.locate.data.moved_content import CHANNELS, elsewhere, planes, reordered_rows, rolled, turned_by_quarters
 from paralign.model import Finding
@@ -219,7 +220,7 @@ def _flipped(_: Array | None, reference: Array, candidate: Array) -> Iterator[Fo
         if reference.shape[axis] > 1 and error <= EQUAL:
             if reference.ndim <= 2 and axis == reference.ndim - 1:  # noqa: PLR2004 - a row of values, or columns
                 yield "columns", "the values of each row are in reverse order", "select columns in the reference's order", error
-            elif 1 < reference.shape[axis] <= CHANNELS:
+            elif 1 < reference.shape[axis] <= CHANNELS and _are_channels(reference.shape, axis):
                 yield (
                     "channels",
                     "the channels are in reverse order (RGB against BGR)",
@@ -228,6 +229,11 @@ def _flipped(_: Array | None, reference: Array, candidate: Array) -> Iterator[Fo
                 )
             else:
                 yield "flip", f"flipped along axis {axis}", "check the flip, and its probability", error
+
+
+def _are_channels(shape: tuple[int, ...], axis: int) -> bool:
+    """Whether so short an axis is surely one of channels, not of a clip's frames."""
+    return len(shape) != AXES or (axis in channel_axes(shape) and not is_doubtful(shape))
 
 
 def _affine(given: Array | None, reference: Array, candidate: Array) -> Iterator[Found]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from paralign.locate.data.distances import EQUAL, apart
+from paralign.locate.data.films import exchanged_channels, frames_first, is_doubtful
 from paralign.locate.data.moved_content import placed, told
 from paralign.model import Finding
 
@@ -60,22 +61,24 @@ def _rules(pairs: Pairs, *, whole: bool) -> list[Rule]:
         return []
     axes = dimensions.pop()
     if axes == 1:
-        return [_mask, _special, _padding, _token_offset, _truncated, _window] if whole else [_window, _elsewhere]
+        return [_mask, _special, _padding, _token_offset, _truncated, _length, _window] if whole else [_length, _window, _elsewhere]
     if axes == COLUMNS and all(array.shape[1] == BOX for pair in pairs for array in pair):
-        return [_box_form, _box_scale, _box_order, _fewer_boxes, _window]
+        return [_box_form, _box_scale, _box_order, _fewer_boxes, _length, _window]
     if axes == COLUMNS and whole:
-        return [_mask, _padding, _token_offset, _window]
+        return [_mask, _padding, _token_offset, _length, _window]
     if axes == COLUMNS:
-        return [_window, _columns, _scaler, _elsewhere]
-    return [_window, _frames, _elsewhere] if axes > VIDEO else [_elsewhere]  # three axes are a picture, whose shift is a crop
+        return [_length, _window, _columns, _scaler, _elsewhere]
+    return (
+        [_channels, _length, _window, _frames, _elsewhere] if axes > VIDEO else [_elsewhere]
+    )  # three axes are a picture, whose shift is a crop
 
 
 def frames(reference: Array, candidate: Array) -> tuple[int, int] | None:
-    """The first frame from which two videos part, and how many differ; else None.
-
-    Frames lie along the first axis.
-    """
-    if reference.ndim <= VIDEO or reference.shape[1:] != candidate.shape[1:] or min(len(reference), len(candidate)) < LEAST:
+    """The first frame from which two videos part, and how many differ; else None."""
+    if reference.ndim <= VIDEO or candidate.ndim != reference.ndim or is_doubtful(reference.shape):
+        return None
+    reference, candidate = frames_first(reference), frames_first(candidate)
+    if reference.shape[1:] != candidate.shape[1:] or min(len(reference), len(candidate)) < LEAST:
         return None
     count = min(len(reference), len(candidate))
     unequal = [n for n in range(count) if apart(reference[n].astype(np.float64), candidate[n].astype(np.float64)) > EQUAL]
@@ -89,6 +92,7 @@ def frames(reference: Array, candidate: Array) -> tuple[int, int] | None:
 
 def _window(pairs: Pairs) -> tuple[str, str, str] | None:
     """The candidate's rows are the reference's from some steps on, in all samples by as many."""
+    pairs = _in_time(pairs)
     if any(a.shape[1:] != b.shape[1:] for a, b in pairs):
         return None
     if all(np.isin(a, (0, 1)).all() for a, _ in pairs):
@@ -97,8 +101,59 @@ def _window(pairs: Pairs) -> tuple[str, str, str] | None:
         if all(_moved(a, b, steps) for a, b in pairs):
             when = "later" if steps > 0 else "earlier"
             cause = f"the window begins {abs(steps)} steps {when} than the reference's"
+            if len({(len(a), len(b)) for a, b in pairs}) == 1 and len(pairs[0][0]) != len(pairs[0][1]):
+                cause += f" and has {len(pairs[0][1])} steps, the reference's {len(pairs[0][0])}"
             return "window", cause, "compare where a window begins: how its start follows from the index, and overlaps"
     return None
+
+
+def _in_time(pairs: Pairs) -> Pairs:
+    """Pairs with time along the first axis."""
+    if all(array.ndim > VIDEO for pair in pairs for array in pair):
+        return [(frames_first(a), frames_first(b)) for a, b in pairs]
+    return pairs
+
+
+def _length(pairs: Pairs) -> tuple[str, str, str] | None:
+    """One side's rows are the first or the last of the other's: lengths differ alone."""
+    pairs = _in_time(pairs)
+    if any(a.shape[1:] != b.shape[1:] or len(a) == len(b) or min(len(a), len(b)) < LEAST for a, b in pairs):
+        return None
+    for end in ("first", "last"):
+        parts = [_parted(a, b, end) for a, b in pairs]
+        if not all(apart(kept, short) <= EQUAL for kept, _, short in parts) or not any(np.ptp(short) for _, _, short in parts):
+            continue
+        lengths = {(len(a), len(b)) for a, b in pairs}
+        said = ": {} steps against the candidate's {}".format(*lengths.pop()) if len(lengths) == 1 else ""
+        further = {float(value) for _, rest, _ in parts for value in np.unique(rest)[:2]}
+        if len(further) == 1:
+            value, place = further.pop(), "end" if end == "first" else "start"
+            return "padding", f"padded with {value:g} at the {place} on one side{said}", "pad to the reference's length, or do not pad"
+        where = "begin" if end == "first" else "end"
+        return "length", f"the series {where} at the same step and have other lengths{said}", "take as many steps as the reference does"
+    return None
+
+
+def _parted(reference: Array, candidate: Array, end: str) -> tuple[Array, Array, Array]:
+    """The rows that the shorter one should be, the longer one's further rows, the shorter one."""
+    short, long = sorted((reference, candidate), key=len)
+    if end == "first":
+        return long[: len(short)], long[len(short) :], short
+    return long[-len(short) :], long[: -len(short)], short
+
+
+def _channels(pairs: Pairs) -> tuple[str, str, str] | None:
+    """The channels of a clip in another order."""
+    found = exchanged_channels(pairs)
+    if found is None:
+        return None
+    axis, order = found
+    numbers = ", ".join(map(str, order))
+    if is_doubtful(pairs[0][0].shape):
+        cause = f"the channels or frames along axis {axis} are in another order: the candidate's are the reference's {numbers}"
+        return "channels", cause, "take channels and frames in the reference's order"
+    cause = f"the channels (axis {axis}) are in another order: the candidate's are the reference's {numbers}"
+    return "channels", cause, "reverse the channels on one side: OpenCV reads BGR, PIL RGB"
 
 
 def _moved(reference: Array, candidate: Array, steps: int) -> bool:
@@ -112,6 +167,9 @@ def _moved(reference: Array, candidate: Array, steps: int) -> bool:
 
 def _frames(pairs: Pairs) -> tuple[str, str, str] | None:
     """Other frames of the same film, in all samples the same ones."""
+    if all(is_doubtful(a.shape) for a, _ in pairs):
+        return None
+    pairs = _in_time(pairs)
     if any(a.shape[1:] != b.shape[1:] for a, b in pairs):
         return None
     taken = [_same_frames(a, b) for a, b in pairs]
