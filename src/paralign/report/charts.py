@@ -186,7 +186,7 @@ def curves(found: Sequence[Curve]) -> Any:
     for axes, curve in zip(np.atleast_1d(page.subplots(len(shown), 1)), shown, strict=True):
         for name, (steps, values), style in (("reference", curve.reference, "-"), ("candidate", curve.candidate, "--")):
             kept = spread(len(values))
-            look = {"color": REFERENCE if name == "reference" else CANDIDATE, "marker": ".", "markevery": marked(values[kept])}
+            look: dict[str, Any] = {"color": REFERENCE if name == "reference" else CANDIDATE, "marker": ".", "markevery": marked(values[kept])}
             axes.plot(steps[kept], values[kept], style, label=name, linewidth=1, **look)
         axes.set_title(_plain(shortened(curve.name, NAME)), fontsize=9)
         axes.legend(fontsize=7)

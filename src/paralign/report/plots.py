@@ -55,7 +55,7 @@ def schedule(folder: Path, reference: np.ndarray[Any, Any], candidate: np.ndarra
         for group, values in enumerate(np.unique(rates, axis=1).T if rates.size else ()):
             steps = curve(values[:, None])
             shown = values[steps]
-            look = {"color": "C0" if name == "reference" else "C1", "marker": ".", "markevery": marked(shown)}
+            look: dict[str, Any] = {"color": "C0" if name == "reference" else "C1", "marker": ".", "markevery": marked(shown)}
             axes.plot(steps, shown, style, label=name if group == 0 else None, **look)
     axes.set_xlabel("step of the schedule")
     axes.set_ylabel("learning rate")
