@@ -186,8 +186,9 @@ def curves(found: Sequence[Curve]) -> Any:
     for axes, curve in zip(np.atleast_1d(page.subplots(len(shown), 1)), shown, strict=True):
         for name, (steps, values), style in (("reference", curve.reference, "-"), ("candidate", curve.candidate, "--")):
             kept = spread(len(values))
-            look: dict[str, Any] = {"color": REFERENCE if name == "reference" else CANDIDATE, "marker": ".", "markevery": marked(values[kept])}
-            axes.plot(steps[kept], values[kept], style, label=name, linewidth=1, **look)
+            colour = REFERENCE if name == "reference" else CANDIDATE
+            look: dict[str, Any] = {"color": colour, "marker": ".", "markevery": marked(values[kept]), "linewidth": 1}
+            axes.plot(steps[kept], values[kept], style, label=name, **look)
         axes.set_title(_plain(shortened(curve.name, NAME)), fontsize=9)
         axes.legend(fontsize=7)
     if len(found) > FIGURES:

@@ -65,7 +65,8 @@ def _page(sides: list[dict[str, np.ndarray[Any, Any]]], figures: list[str]) -> A
             runs = [values for leaf, values in curves.items() if leaf.rpartition(" ")[0] == figure]
             for number, (steps, values) in enumerate(runs):
                 kept = spread(len(values))
-                style: dict[str, Any] = {"color": COLOURS[side], "alpha": 0.7, "linewidth": 1, "marker": ".", "markevery": marked(values[kept])}
+                marks: dict[str, Any] = {"marker": ".", "markevery": marked(values[kept])}
+                style = {"color": COLOURS[side], "alpha": 0.7, "linewidth": 1, **marks}
                 axes.plot(steps[kept], values[kept], label=side if number == 0 else None, **style)
         axes.set_title(one_line(figure).replace("$", r"\$"), fontsize=9)
         axes.set_xlabel("step", fontsize=8)
