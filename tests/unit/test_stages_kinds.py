@@ -266,8 +266,8 @@ def test_other_frames_of_a_film_are_told(changes, told):
     [
         (SERIES[:20], SERIES[:24], "the series begin at the same step and have other lengths: 20 steps against the candidate's 24"),
         (SERIES[4:24], SERIES[:24], "the series end at the same step and have other lengths: 20 steps against the candidate's 24"),
-        (SERIES[:20], SERIES[2:24], "the window begins 2 steps later than the reference's and has 22 steps, the reference's 20"),
-        (SERIES[:20], np.pad(SERIES[:20], ((0, 3), (0, 0))), "padded with 0 at the end on one side: 20 steps against the candidate's 23"),
+        (SERIES[:20], SERIES[2:24], "the window begins 2 steps later than the reference's, and has 22 steps against the reference's 20"),
+        (SERIES[:20], np.pad(SERIES[:20], ((0, 3), (0, 0))), "padded with 0 on one side: 20 steps against the candidate's 23"),
     ],
 )  # fmt: skip
 def test_lengths_are_no_beginnings(reference, candidate, told):

@@ -99,10 +99,12 @@ def _window(pairs: Pairs) -> tuple[str, str, str] | None:
         return None  # a mask looks moved where another number of ones is in it
     for steps in [s for n in range(1, STEPS) for s in (n, -n)]:
         if all(_moved(a, b, steps) for a, b in pairs):
-            when = "later" if steps > 0 else "earlier"
-            cause = f"the window begins {abs(steps)} steps {when} than the reference's"
-            if len({(len(a), len(b)) for a, b in pairs}) == 1 and len(pairs[0][0]) != len(pairs[0][1]):
-                cause += f" and has {len(pairs[0][1])} steps, the reference's {len(pairs[0][0])}"
+            cause = f"the window begins {steps} steps later than the reference's"
+            if steps < 0:
+                cause = f"the window begins {-steps} steps earlier than the reference's"
+            first, second = map(len, pairs[0])
+            if first != second and len({(len(a), len(b)) for a, b in pairs}) == 1:
+                cause = f"{cause}, and has {second} steps against the reference's {first}"
             return "window", cause, "compare where a window begins: how its start follows from the index, and overlaps"
     return None
 
@@ -123,14 +125,18 @@ def _length(pairs: Pairs) -> tuple[str, str, str] | None:
         parts = [_parted(a, b, end) for a, b in pairs]
         if not all(apart(kept, short) <= EQUAL for kept, _, short in parts) or not any(np.ptp(short) for _, _, short in parts):
             continue
-        lengths = {(len(a), len(b)) for a, b in pairs}
-        said = ": {} steps against the candidate's {}".format(*lengths.pop()) if len(lengths) == 1 else ""
         further = {float(value) for _, rest, _ in parts for value in np.unique(rest)[:2]}
+        said, undo = "the series begin at the same step and have other lengths", "take as many steps as the reference does"
+        if end == "last":
+            said = "the series end at the same step and have other lengths"
         if len(further) == 1:
-            value, place = further.pop(), "end" if end == "first" else "start"
-            return "padding", f"padded with {value:g} at the {place} on one side{said}", "pad to the reference's length, or do not pad"
-        where = "begin" if end == "first" else "end"
-        return "length", f"the series {where} at the same step and have other lengths{said}", "take as many steps as the reference does"
+            said, undo = f"padded with {further.pop():g} on one side", "pad to the reference's length, or do not pad"
+            name = "padding"
+        else:
+            name = "length"
+        if len({(len(a), len(b)) for a, b in pairs}) == 1:
+            said = f"{said}: {len(pairs[0][0])} steps against the candidate's {len(pairs[0][1])}"
+        return name, said, undo
     return None
 
 
