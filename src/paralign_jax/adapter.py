@@ -47,7 +47,13 @@ class JaxAdapter:
         # types of 64 bits where they are asked for by name; what a program creates without a name keeps the 32 bits of its defaults
         jax.config.update("jax_explicit_x64_dtypes", "allow")
         folders = [str(Path(str(jax.__file__)).parent)]
-        self._source = SourceLine([*folders, *(str(Path(folder).parent / "flax") for folder in folders), str(Path(np.__file__).parent)])
+        self._source = SourceLine(
+            [
+                *folders,
+                *(str(Path(folder).parent / "flax") for folder in folders),
+                *(str(Path(file).parent) for file in (__file__, np.__file__)),
+            ]
+        )
 
     def versions(self) -> Dict[str, str]:
         """Versions of JAX, of jaxlib, of numpy, and of flax where the side uses it."""

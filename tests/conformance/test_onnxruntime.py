@@ -228,7 +228,7 @@ def test_the_guilty_node_is_named(tmp_path, fault, node, line):
 
 def test_without_the_package_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    monkeypatch.delitem(sys.modules, "paralign.adapters.onnxruntime", raising=False)
+    monkeypatch.delitem(sys.modules, "paralign_onnxruntime.adapter", raising=False)
     with pytest.raises(EnvironmentUnavailable, match="framework 'onnxruntime' cannot be imported") as caught:
         finding.load("onnxruntime")
     assert "install onnxruntime for this interpreter" in caught.value.hint

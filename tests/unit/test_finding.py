@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from paralign.adapters import finding
+from paralign.adapters import finding, packages
+from paralign.adapters.packages import Place
 from paralign.errors import EnvironmentUnavailable, UsageError
 
 ADAPTER = """
@@ -63,7 +67,7 @@ def test_an_unknown_framework_is_refused_with_the_choices():
 
 
 def test_an_adapter_whose_framework_is_missing_names_the_interpreter(monkeypatch):
-    monkeypatch.setitem(finding._OWN, "absent", "paralign_absent_adapter:create")
+    monkeypatch.setitem(finding._OWN, "absent", Place("paralign_absent_adapter:create"))
     with pytest.raises(EnvironmentUnavailable, match="'absent' cannot be imported") as caught:
         finding.load("absent")
     assert sys.executable in str(caught.value)
@@ -72,3 +76,114 @@ def test_an_adapter_whose_framework_is_missing_names_the_interpreter(monkeypatch
 def test_plain_functions_belong_to_no_framework():
     assert finding.detect(np.tanh) is None
     assert finding.PLAIN not in finding.frameworks()
+
+
+def told(table, monkeypatch):
+    monkeypatch.setenv(packages.VARIABLE, table if isinstance(table, str) else json.dumps(table))
+    packages.take_over()
+    assert packages.VARIABLE not in os.environ
+
+
+@pytest.fixture
+def worker(monkeypatch, tmp_path):
+    """Says what a worker is told: a table, or the text itself; what is imported of it is forgotten afterwards."""
+    install(tmp_path)
+    yield lambda table: told(table, monkeypatch)
+    monkeypatch.setattr(packages, "_told", "")
+    packages.places.cache_clear()
+    sys.modules.pop("tiny_adapter", None)
+    finding.load("numpy").name = "numpy"  # the package gives it its own
+
+
+def test_a_worker_loads_what_it_was_told_of_and_puts_no_folder_on_its_path(worker, tmp_path, capsys):
+    worker({"tinygrad": [str(tmp_path / "tiny_adapter.py"), "tiny_adapter:create", False]})
+    before = list(sys.path)
+    assert finding.load("tinygrad").name == "tinygrad"
+    assert capsys.readouterr().out == "created\n"
+    assert sys.path == before
+    assert "tinygrad" in finding.frameworks()
+
+
+def test_a_package_is_loaded_from_its_folder(worker, tmp_path):
+    home = tmp_path / "tiny_package"
+    home.mkdir()
+    (home / "__init__.py").write_text("")
+    (home / "inner.py").write_text("from tiny_package import other\ncreate = other.create\n")
+    (home / "other.py").write_text("def create():\n    return 'the adapter'\n")
+    worker({"tinygrad": [str(home / "__init__.py"), "tiny_package.inner:create", False]})
+    assert finding.load("tinygrad") == "the adapter"
+    assert packages.homes() == [str(home)]
+    for name in [name for name in sys.modules if name.startswith("tiny_package")]:
+        del sys.modules[name]
+
+
+def test_a_file_that_is_gone_is_told_with_the_interpreter(worker, tmp_path):
+    worker({"tinygrad": [str(tmp_path / "gone" / "tiny_adapter.py"), "tiny_adapter:create", False]})
+    with pytest.raises(EnvironmentUnavailable, match="tiny_adapter is not in") as caught:
+        finding.load("tinygrad")
+    assert caught.value.where == sys.executable
+
+
+def test_a_package_that_fails_on_import_is_not_left_half_imported(worker, tmp_path):
+    (tmp_path / "tiny_adapter.py").write_text("raise ImportError('no tinygrad here')\n")
+    worker({"tinygrad": [str(tmp_path / "tiny_adapter.py"), "tiny_adapter:create", False]})
+    with pytest.raises(EnvironmentUnavailable, match="no tinygrad here"):
+        finding.load("tinygrad")
+    assert "tiny_adapter" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "nonsense",
+        "[]",
+        "7",
+        {"tinygrad": "tiny_adapter:create"},
+        {"tinygrad": ["/a/tiny_adapter.py", "tiny_adapter:create"]},
+        {"tinygrad": ["/a/tiny_adapter.py", "tiny_adapter:create", "yes"]},
+        {"tinygrad": ["tiny_adapter.py", "tiny_adapter:create", False]},
+        {"tinygrad": ["/a/other.py", "tiny_adapter:create", False]},
+        {"tinygrad": ["/a/other/__init__.py", "tiny_adapter.inner:create", False]},
+        {"tinygrad": ["/a/tiny_adapter.py", "tiny_adapter:create()", False]},
+        {"tinygrad": ["/a/.py", ":create", False]},
+    ],
+)
+def test_what_tells_of_no_adapters_is_refused(table, worker):
+    worker(table)
+    with pytest.raises(UsageError, match="PARALIGN_ADAPTERS holds no adapters"):
+        finding.load("tinygrad")
+    assert finding.load("numpy").name == "numpy"
+
+
+def test_what_came_with_paralign_goes_before_the_interpreters_own(worker, tmp_path, monkeypatch):
+    own = {"tinygrad": packages.Place("elsewhere:create"), "other": packages.Place("another:create")}
+    monkeypatch.setattr(packages, "_installed", lambda: own)
+    file = str(tmp_path / "tiny_adapter.py")
+    worker({name: [file, "tiny_adapter:create", name == "tinygrad"] for name in ("tinygrad", "other", "third")})
+    assert {name: place.value for name, place in packages.places().items()} == {
+        "tinygrad": "tiny_adapter:create",
+        "other": "another:create",
+        "third": "tiny_adapter:create",
+    }
+
+
+def test_workers_are_told_of_packages_but_not_of_the_framework_itself(tmp_path):
+    install(tmp_path)
+    code = "from paralign.adapters import packages; print(packages.told_to_workers())"
+    table = json.loads(" ".join(answer(tmp_path, code)))
+    assert table["tinygrad"] == [str(tmp_path / "tiny_adapter.py"), "tiny_adapter:create", False]
+    (tmp_path / "tiny_adapter-1.0.dist-info" / "entry_points.txt").write_text("[paralign.adapters]\ntiny_adapter = tiny_adapter:create\n")
+    assert "tiny_adapter" not in json.loads(" ".join(answer(tmp_path, code)))
+
+
+def test_the_packages_that_came_with_paralign_are_handed_over_and_cannot_be_replaced(tmp_path):
+    code = "from paralign.adapters import packages; print(packages.told_to_workers())"
+    install(tmp_path, name="onnxruntime")
+    table = json.loads(" ".join(answer(tmp_path, code)))
+    source = Path(packages.__file__).parents[2]
+    for name in ("jax", "onnxruntime"):
+        assert table[name] == [str(source / f"paralign_{name}" / "__init__.py"), f"paralign_{name}.adapter:create", True]
+
+
+def test_captures_are_of_the_code_of_adapters_too():
+    assert {path.parent.name for path in packages.our_sources()} == {"paralign_jax", "paralign_onnxruntime"}

@@ -1,25 +1,23 @@
-"""Which adapters there are: four of our own, and those of installed packages.
+"""Which adapters there are: three of our own, and those of installed packages.
 
 A package adds a framework by an entry point of the group ``paralign.adapters``: its name is that of the framework's top-level
 module, its value ``package.module`` or ``package.module:create``. ``create()`` returns an :class:`~paralign.adapters.base.Adapter`.
-The package must be installed for the side's interpreter and for paralign's own. Nothing is imported before it is used.
+The package must be installed for paralign's own interpreter, whose workers are told where it is (:mod:`paralign.adapters.packages`).
+Nothing is imported before it is used.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
+from paralign.adapters.packages import Place, places
 from paralign.errors import EnvironmentUnavailable, UsageError
 
 if TYPE_CHECKING:
     from paralign.adapters.base import Adapter
-
-#: the group of entry points that installed packages add adapters to
-GROUP = "paralign.adapters"
 
 #: the adapter of plain functions: it takes whatever can be called, so it is never guessed from a model's type
 PLAIN = "numpy"
@@ -30,24 +28,15 @@ ENGINE = "onnxruntime"
 #: framework -> the oldest version (major, minor) whose interfaces its adapter uses: Paddle's tensors have DLPack since 3.0
 OLDEST = {"torch": (2, 0), "paddle": (3, 0)}
 
-_OWN = {name: f"paralign.adapters.{name}:create" for name in ("torch", "paddle", ENGINE, PLAIN)}
+_OWN = {name: Place(f"paralign.adapters.{name}:create") for name in ("torch", "paddle", PLAIN)}
 
 
-@lru_cache(maxsize=1)
-def known() -> Dict[str, str]:
-    """Framework -> ``module:function`` of its adapter.
+def known() -> Dict[str, Place]:
+    """Framework -> where its adapter is.
 
     Our own come first and cannot be replaced.
     """
-    return {**_installed(), **_OWN}
-
-
-def _installed() -> Dict[str, str]:
-    from importlib.metadata import entry_points
-
-    every: Any = entry_points()
-    found = every.select(group=GROUP) if hasattr(every, "select") else every.get(GROUP, [])  # a dict before Python 3.10
-    return {each.name: each.value for each in found}
+    return {**places(), **_OWN}
 
 
 def frameworks() -> List[str]:
@@ -74,18 +63,17 @@ def load(name: str) -> Adapter:
     place = _OWN.get(name) or known().get(name)
     if place is None:
         raise UsageError(f"there is no adapter for framework {name!r}", hint="choose one of: " + ", ".join(sorted(known())))
-    home, _, function = place.partition(":")
     try:
         if name in OLDEST:
             _check_version(name)
-        module = import_module(home)
+        module = place.load()
     except ImportError as missing:
         raise EnvironmentUnavailable(
             f"framework {name!r} cannot be imported: {missing}",
             where=sys.executable,
             hint=f"install {name} for this interpreter, or name another interpreter for this side",
         ) from missing
-    create: Callable[[], Adapter] = getattr(module, function or "create")
+    create: Callable[[], Adapter] = getattr(module, place.value.partition(":")[2] or "create")
     return create()
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paralign.adapters.base import TF32_OVERRIDE
+from paralign.adapters.packages import VARIABLE, told_to_workers
 from paralign.errors import EnvironmentUnavailable, WorkerFailed, unwritten
 from paralign.run.launching import Guard, await_group, kill_group, launch
 from paralign.worker.protocol import MalformedMessage
@@ -423,6 +424,7 @@ def environment(settings: SideSettings) -> dict[str, str]:
     elif (prefix / "conda-meta").is_dir():
         env["CONDA_PREFIX"] = str(prefix)
     env.update(settings.env)
+    env[VARIABLE] = told_to_workers()
     if env.get(TF32_OVERRIDE) == "":  # the user's way to leave it to the side's program
         del env[TF32_OVERRIDE]
     return env

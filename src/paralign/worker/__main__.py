@@ -47,6 +47,9 @@ def _find_paralign() -> None:
     module = importlib.util.module_from_spec(spec)
     sys.modules["paralign"] = module
     spec.loader.exec_module(module)
+    from paralign.adapters import packages
+
+    packages.take_over()
 
 
 def _claim_streams() -> "tuple[TextIO, TextIO]":

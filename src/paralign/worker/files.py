@@ -20,6 +20,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import IO, TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Set, Tuple
 
+from paralign.adapters import packages
 from paralign.worker import looked_at
 from paralign.worker.deeds import Watch, is_library, watch_started_processes, without_compiled_sources
 
@@ -268,7 +269,7 @@ def system_folders() -> List[str]:
     folders.append(site.getusersitepackages())
     folders += [p for p in sys.path if os.path.basename(p.rstrip(os.sep)) in _INSTALLED]  # those that a .pth file or PYTHONPATH adds
     folders += [package for path in dict.fromkeys(sys.path) for package in _installed_into(path)]
-    folders.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    folders += [os.path.dirname(os.path.dirname(os.path.abspath(__file__))), *packages.homes()]
     return [os.path.realpath(f) for f in folders]
 
 

@@ -2,7 +2,7 @@
 
 A program computes in the types and the mode that it was exported in, and its weights are inside of it. So it has no gradients, no
 training, no other precision and no state that could be loaded; what cannot be done is refused, and nothing is left out in silence.
-Single operations are watched where the package onnx is there: ``_onnx_nodes.py``.
+Single operations are watched where the package onnx is there: ``nodes.py``.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from paralign.errors import EnvironmentUnavailable, UsageError
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from paralign.adapters._onnx_nodes import Watcher
     from paralign.adapters.base import Entry, OperationSink
     from paralign.dtypes import Typed
+    from paralign_onnxruntime.nodes import Watcher
 
 _SUFFIX = ".onnx"
 
@@ -92,7 +92,7 @@ class OnnxRuntimeAdapter(NumpyAdapter):
     def __init__(self) -> None:
         super().__init__()
         self._device = "cpu"
-        self._source = SourceLine([str(Path(np.__file__).parent), str(Path(onnxruntime.__file__).parent)])
+        self._source = SourceLine([str(Path(file).parent) for file in (__file__, np.__file__, onnxruntime.__file__)])
 
     def versions(self) -> Dict[str, str]:
         """Versions of ONNX Runtime and numpy; of onnx where it has been imported."""
@@ -172,9 +172,9 @@ class WatchingAdapter(OnnxRuntimeAdapter):
 
     def operations(self, sink: "OperationSink", model: Any = None) -> "AbstractContextManager[None]":
         """Watch every node of the program in the file's order, without what is fused."""
-        from paralign.adapters import _onnx_nodes
+        from paralign_onnxruntime import nodes
 
-        return _onnx_nodes.watched(model, sink, self._source)
+        return nodes.watched(model, sink, self._source)
 
     def constructions(self) -> "AbstractContextManager[Dict[int, Tuple[str, ...]]]":
         """None: a program has no constructors."""
