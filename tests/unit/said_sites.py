@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[2] / "src" / "paralign"
+SOURCE = Path(__file__).parents[2] / "src"
 #: forms of one text at most: a sentence of several parts that are chosen each
 MOST = 24
 #: how many names are followed, one to the next
@@ -49,7 +49,7 @@ class Module:
     """One file of the source: its tree, the functions around each node, what its names stand for."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path.relative_to(SOURCE).as_posix()
+        self.path = path.relative_to(SOURCE).as_posix().removeprefix("paralign/")
         self.tree = ast.parse(path.read_text(encoding="utf-8"))
         self.around: dict[int, ast.AST] = {}
         self._enclose(self.tree, self.tree)
@@ -143,7 +143,7 @@ def modules() -> dict[str, Module]:
     """Every file of the package by its dotted name."""
     found = {}
     for path in sorted(SOURCE.rglob("*.py")):
-        name = ".".join(("paralign", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
+        name = ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
         found[name] = Module(path)
     return found
 
@@ -368,7 +368,7 @@ SAME = frozenset(
         *('check(..., rules="rules.toml")', "check(Side(model=...), Side(model=...), inputs=...)"),
         'assert_aligned(Side(model=...), Side(model=...), inputs=...), or assert_aligned("ports/mobilenet")',
         *("log.step(loss=...), log.evaluation(acc=...)", "model = log.model(build_model())"),
-        *("manifest.json", "port.json", "paralign.toml", "paralign-data-1", "candidate_log", "reference_log"),
+        *("PARALIGN_ADAPTERS", "manifest.json", "port.json", "paralign.toml", "paralign-data-1", "candidate_log", "reference_log"),
         *("leaky_relu", "fan_in", "build_model", "build_dataset", "build_dataloader", "train_step"),
         "SGD, Momentum, Adam, AdamW, NAdam, RAdam, Adamax, Adagrad, Adadelta, RMSprop, Rprop, Lamb",
         # what a side failed with: a class, or one of the protocol's words, as report.json has them

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -187,3 +188,11 @@ def test_the_packages_that_came_with_paralign_are_handed_over_and_cannot_be_repl
 
 def test_captures_are_of_the_code_of_adapters_too():
     assert {path.parent.name for path in packages.our_sources()} == {"paralign_jax", "paralign_onnxruntime"}
+
+
+def test_what_is_installed_has_the_entry_points_of_the_sources():
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    block = text.partition('entry-points."paralign.adapters"]\n')[2].partition("\n\n")[0]
+    wanted = dict(re.findall(r'^(\w+) = "(.*)"$', block, re.MULTILINE))
+    installed = {name: place.value for name, place in packages.places().items() if place.ours}
+    assert installed == wanted != {}, "the installation is older than pyproject.toml: pip install --no-deps --no-build-isolation -e ."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,6 +13,7 @@ import pytest
 from paralign import api  # noqa: F401 - gives results their HTML
 from paralign.model import DIVERGED, CheckResult, Divergence, Finding, Pair, Point, StageResult
 from paralign.report import notebook
+from paralign.report.language import speaking
 
 HOSTILE = "<img src=x onerror=alert(1)>\x1b[2J"
 
@@ -63,19 +65,76 @@ def test_a_check_from_python_shows_itself():
     assert html.count("<tr>") == 2
 
 
-def test_progress_goes_to_the_cell_and_goes_away(monkeypatch):
+@pytest.fixture
+def cell(monkeypatch):
+    """What a cell shows, one text after the other."""
     shown = []
     line = SimpleNamespace(update=shown.append)
     fake = SimpleNamespace(display=lambda first, **_: shown.append(first) or line, HTML=str)
     monkeypatch.setattr(notebook, "_display", lambda: fake)
+    return shown
+
+
+def test_progress_goes_to_the_cell_and_goes_away(cell):
     with notebook.under_way() as told:
         told("forward <b>")
-    assert shown == ["", "<i>forward &lt;b&gt; … 0 s</i>", ""]
+    assert cell == ["", "<i>forward &lt;b&gt; … 0 s</i>", ""]
     own = []
     with notebook.under_way(own.append) as told:
         told("forward")
     assert own == ["forward"]
-    assert len(shown) == 3
+    assert len(cell) == 3
+
+
+def test_the_bar_shows_how_many_of_the_stages_are_done(cell):
+    with notebook.under_way(steps=["forward", "loss", "backward"]) as told:
+        for step in ("starting both sides", "forward", "backward", "repair: backward"):
+            told(step)
+    bars = [re.search("max='(.)' value='(.)'", text).groups() for text in cell[1:-1]]
+    assert bars == [("3", "0"), ("3", "0"), ("3", "2"), ("3", "2")]
+
+
+def test_the_clock_of_a_long_stage_runs_and_stops_with_it(cell, monkeypatch):
+    monkeypatch.setattr(notebook, "TICK", 0.02)
+    with notebook.under_way() as told:
+        told("forward")
+        until = time.monotonic() + 10
+        while len(cell) < 5 and time.monotonic() < until:
+            time.sleep(0.01)
+    assert len(cell) >= 5
+    assert cell[-1] == ""
+    told("afterwards")
+    ended = len(cell)
+    time.sleep(0.2)
+    assert len(cell) == ended
+    assert cell[-1] == ""
+
+
+def test_the_line_of_a_check_that_fails_goes_away(cell):
+    def failing():
+        with notebook.under_way() as told:
+            told("forward")
+            raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        failing()
+    assert cell[-1] == ""
+
+
+def test_a_cell_speaks_chinese(cell, monkeypatch):
+    monkeypatch.setattr(notebook, "TICK", 0.02)
+    with speaking("zh"):
+        with notebook.under_way() as told:
+            told("starting both sides")
+            until = time.monotonic() + 10
+            while len(cell) < 3 and time.monotonic() < until:
+                time.sleep(0.01)
+        html = result()._repr_html_()
+    assert set(cell[1:-1]) == {"<i>启动两侧 … 0 秒</i>"}
+    assert len(cell) > 3
+    assert "可能的原因" in html
+    assert "其余 12 项见报告" in html
+    assert "more in the report" not in html
 
 
 def test_outside_of_a_notebook_nothing_is_shown(monkeypatch):
@@ -98,4 +157,6 @@ def test_in_a_real_notebook(tmp_path):
     shown = next(out for out in outputs if out.output_type == "execute_result")
     assert "aligned" in shown.data["text/html"]
     assert shown.data["text/plain"] == "CheckResult(aligned: forward aligned)"
-    assert any(out.output_type == "display_data" for out in outputs)
+    (line,) = [out for out in outputs if out.output_type == "display_data"]  # one line, drawn anew; it is empty in the end
+    assert line.data["text/html"] == ""
+    assert not [out for out in outputs if out.output_type == "stream"]

@@ -123,7 +123,7 @@ def _check_live(
         context = Context(recorders["reference"], recorders["candidate"], settings)
         about = {name: sorted(functions_of(side, list)) for name, side in sides.items()}
         given = {name: tensors.save(folder / "captures" / name, name, value) for name, value in values.items() if value is not None}
-        told = stack.enter_context(notebook.under_way())
+        told = stack.enter_context(notebook.under_way(steps=names))
         result = run_stages(context, names, told, lambda: (given.get("inputs"), given.get("labels")), about)
         if out is not None:
             artifacts.write(result, context.artifacts, folder)

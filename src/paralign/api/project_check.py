@@ -111,7 +111,7 @@ def repair_project(
     _check_paths(project, names)
     folder = Path(out).resolve() if out is not None else project.out.resolve()
     make_folders(folder, "workers", "captures")
-    with locked(folder) as lock, notebook.under_way(progress) as told:
+    with locked(folder) as lock, notebook.under_way(progress, names) as told:
         sweep(folder / "workers")
         artifacts.invalidate(folder, names)
         applying.remove_patch(folder)

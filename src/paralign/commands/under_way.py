@@ -10,6 +10,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from paralign.report.language import say
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -64,14 +66,14 @@ class Progress:
 
         if self._clock.elapsed < PATIENCE:
             return Text("")
-        return Spinner("dots", Text(f"{self._what}  {self._clock.told()}", no_wrap=True, overflow="ellipsis"))
+        return Spinner("dots", Text(f"{say(self._what)}  {self._clock.told()}", no_wrap=True, overflow="ellipsis"))
 
     def step(self, what: str) -> None:
         """Tell of a step that begins."""
         self._clock.begin(what)
         self._what = what
         if self._lines:
-            print(f"paralign: {what} …", file=sys.stderr, flush=True)
+            print(f"paralign: {say(what)} …", file=sys.stderr, flush=True)
 
     def part(self, done: int, total: int, what: str) -> None:
         """Tell of one of many like parts: tensors, files, bytes.
@@ -88,10 +90,12 @@ class Progress:
         """Tell of bytes that are written."""
         tenth = done * 10 // max(total, 1)
         if self._lines and tenth != self._told:
-            print(f"paralign: writing {file}, {tenth * 10} % of {total / 1e6:.1f} MB", file=sys.stderr, flush=True)
+            share = say("writing {file}, {share} % of {size} MB", file=file, share=tenth * 10, size=f"{total / 1e6:.1f}")
+            print(f"paralign: {share}", file=sys.stderr, flush=True)
         self._told = tenth
         rate = done / max(self._clock.elapsed, 1e-9)
-        self.part(done, total, f"{file}: {done / 1e6:.0f} of {total / 1e6:.0f} MB, {rate / 1e6:.0f} MB/s")
+        sizes = [f"{each / 1e6:.0f}" for each in (done, total, rate)]
+        self.part(done, total, say("{file}: {done} of {total} MB, {rate} MB/s", file=file, done=sizes[0], total=sizes[1], rate=sizes[2]))
 
 
 class Clock:
@@ -134,7 +138,7 @@ class Clock:
     def told(self) -> str:
         """The time so far, and what is left of it."""
         left = self.left()
-        return f"{spelt(self.elapsed)}" + ("" if left is None else f", about {spelt(left)} left")
+        return spelt(self.elapsed) + ("" if left is None else say(", about {time} left", time=spelt(left)))
 
 
 def spelt(seconds: float) -> str:
@@ -145,7 +149,7 @@ def spelt(seconds: float) -> str:
     """
     whole = round(seconds)
     if whole < 60:  # noqa: PLR2004 - a minute
-        return f"{whole} s"
+        return say("{seconds} s", seconds=whole)
     if whole < 3600:  # noqa: PLR2004 - an hour
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {round(whole % 3600 / 60)} min"
+        return say("{minutes} min {seconds} s", minutes=whole // 60, seconds=whole % 60)
+    return say("{hours} h {minutes} min", hours=whole // 3600, minutes=round(whole % 3600 / 60))

@@ -6,8 +6,10 @@ HTML of bounded size in which nothing of a report is markup.
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from contextlib import contextmanager
+from contextvars import copy_context
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +20,7 @@ from paralign.report.text import figure
 from paralign.report.told import told, where
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from paralign.model import CheckResult
     from paralign.report.told import Cause, Fault, Place, StageTold
@@ -42,7 +44,7 @@ def html(result: CheckResult) -> str:
     rows = "".join(_row(stage) for stage in report.stages[:STAGES])
     parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>")
     if len(report.stages) > STAGES:
-        parts.append(f"<p>{len(report.stages) - STAGES} more stages</p>")
+        parts.append(f"<p>{say('{count} more stages', count=len(report.stages) - STAGES)}</p>")
     parts += [_details(stage) for stage in report.stages[:STAGES] if stage.verdict != ALIGNED or stage.warnings]
     return "".join(parts) + "</div>"
 
@@ -61,12 +63,12 @@ def _row(stage: StageTold) -> str:
 
 
 def _details(stage: StageTold) -> str:
-    parts = [f"<p><b>{_text(stage.name)}</b>: {_text(stage.sentence)}</p>"]
+    parts = [f"<p><b>{_text(say(stage.name))}</b>: {_text(stage.sentence)}</p>"]
     parts += [_fault(fault) for fault in stage.faults[:FAULTS]]
     parts += [_cause(cause) for cause in stage.causes[:CAUSES]]
     hidden = max(0, len(stage.faults) - FAULTS) + max(0, len(stage.causes) - CAUSES)
     if hidden:
-        parts.append(f"<p>{hidden} more in the report</p>")
+        parts.append(f"<p>{say('{count} more in the report', count=hidden)}</p>")
     return "".join(parts)
 
 
@@ -76,33 +78,75 @@ def _fault(fault: Fault) -> str:
 
 
 def _place(place: Place) -> str:
-    return f"<li>{_text(place.side)}: {_text(where(place))} <code>{_text(place.code or place.operation)}</code></li>"
+    return f"<li>{_text(say(place.side))}: {_text(where(place))} <code>{_text(place.code or place.operation)}</code></li>"
 
 
 def _cause(cause: Cause) -> str:
-    certainty = "proven" if cause.proven else "suspected"
-    return f"<p>{certainty}: {_text(cause.cause)}. <b>{_text(cause.fix)}</b></p>"
+    certainty = say("proven cause: ") if cause.proven else say("suspected cause: ")
+    return f"<p>{escape(certainty)}{_text(cause.cause)}. <b>{_text(cause.fix)}</b></p>"
+
+
+#: seconds between two looks of a reader at a clock that runs
+TICK = 1.0
 
 
 @contextmanager
-def under_way(progress: Callable[[str], None] | None = None) -> Iterator[Callable[[str], None]]:
+def under_way(progress: Callable[[str], None] | None = None, steps: Sequence[str] = ()) -> Iterator[Callable[[str], None]]:
     """What is told of every step: ``progress`` where one is given.
 
-    Else, in a notebook, a line of the cell, which is empty afterwards.
+    Else, in a notebook, a bar and a line of the cell, which is empty afterwards.
 
     Args:
         progress: the caller's own.
+        steps: names of the steps that are known beforehand, in their order: the bar shows how many of them are done.
     """
     display = None if progress is not None else _display()
     if display is None:
         yield progress or (lambda _: None)
         return
-    began = time.monotonic()
-    line = display.display(display.HTML(""), display_id=True)
+    cell = _Cell(display, list(steps))
     try:
-        yield lambda step: line.update(display.HTML(f"<i>{_text(step)} … {time.monotonic() - began:.0f} s</i>"))
+        yield cell.step
     finally:
-        line.update(display.HTML(""))
+        cell.close()
+
+
+class _Cell:
+    """The line of a cell: it is drawn anew for each step, and every second for its clock."""
+
+    def __init__(self, display: Any, steps: list[str]) -> None:
+        self._display, self._steps, self._began = display, steps, time.monotonic()
+        self._what, self._done = "", 0
+        self._line = display.display(display.HTML(""), display_id=True)
+        self._drawing, self._over = threading.Lock(), threading.Event()
+        speaking = copy_context()  # another thread would speak the default's language
+        threading.Thread(target=speaking.run, args=(self._tick,), name="paralign-progress", daemon=True).start()
+
+    def step(self, what: str) -> None:
+        """A step begins; those before it are over."""
+        self._what = what
+        if what in self._steps:
+            self._done = self._steps.index(what)
+        self._draw()
+
+    def close(self) -> None:
+        """Leave an empty line."""
+        with self._drawing:
+            self._over.set()
+            self._line.update(self._display.HTML(""))
+
+    def _tick(self) -> None:
+        while not self._over.wait(TICK):
+            self._draw()
+
+    def _draw(self) -> None:
+        with self._drawing:
+            if not self._over.is_set():
+                self._line.update(self._display.HTML(self._html()))
+
+    def _html(self) -> str:
+        bar = f"<progress max='{len(self._steps)}' value='{self._done}'></progress> " if len(self._steps) > 1 else ""
+        return f"{bar}<i>{_text(say(self._what))} … {say('{seconds} s', seconds=round(time.monotonic() - self._began))}</i>"
 
 
 def _display() -> Any:
