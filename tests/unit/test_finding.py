@@ -90,7 +90,7 @@ def worker(monkeypatch, tmp_path):
     """Says what a worker is told: a table, or the text itself; what is imported of it is forgotten afterwards."""
     install(tmp_path)
     yield lambda table: told(table, monkeypatch)
-    monkeypatch.setattr(packages, "_told", "")
+    packages._told = ""  # not by monkeypatch: it would put back what was told
     packages.places.cache_clear()
     sys.modules.pop("tiny_adapter", None)
     finding.load("numpy").name = "numpy"  # the package gives it its own
