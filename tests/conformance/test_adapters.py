@@ -336,3 +336,29 @@ def test_numpy_keeps_no_count_of_writes(tensors):
         assert tensors.adapter.version(tensors.tensor(np.ones(3))) is None
     else:
         assert isinstance(tensors.adapter.version(tensors.tensor(np.ones(3))), int)
+
+
+def test_an_output_without_elements_and_memory_is_an_empty_array(monkeypatch):
+    """What Paddle's kernel of recurrent layers gives beside its results in eval mode: DLPack tells any number of axes of it."""
+    paddle = pytest.importorskip("paddle")
+    adapter = finding.load("paddle")
+    layer = paddle.nn.GRU(3, 2)
+    layer.eval()
+    found = []
+
+    class Sink:
+        def before(self, inputs):
+            pass
+
+        def after(self, operation):
+            found.extend(tensor for tensor in operation.outputs if not tensor.size)
+
+    with adapter.operations(Sink(), layer), adapter.no_grad():
+        layer(paddle.ones([1, 4, 3]))
+
+    def refused(tensor):
+        raise ValueError("number of dimensions must be within [0, 64]")
+
+    monkeypatch.setattr(np, "from_dlpack", refused)
+    assert [adapter.to_array(tensor).array.shape for tensor in found] == [(0,)]
+    assert adapter.to_array(paddle.zeros([0, 3], "float64")).array.shape == (0, 3)

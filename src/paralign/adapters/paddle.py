@@ -174,6 +174,8 @@ class PaddleAdapter(_lazily_paddle.BuildsLazily, _lending_paddle.Lends, _diagnos
         They share the tensor's memory where that is on the host and numpy can take it over (DLPack).
         """
         name = recordable(tensor)
+        if not tensor.size:  # a kernel may leave one without memory, of which DLPack tells whatever number of axes
+            return Typed(np.zeros(tuple(tensor.shape), STORAGE[name]), name)
         host = tensor.detach()
         if not host.place.is_cpu_place():
             host = host.cpu()
