@@ -16,7 +16,7 @@ import numpy as np
 from paralign.dtypes import Typed
 from paralign.model import DIVERGED
 from paralign.stages.init.starts import Start, judge
-from paralign.worker import initial
+from paralign.worker.draws import initial
 
 SEEDS = 30
 

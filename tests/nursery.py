@@ -157,7 +157,7 @@ class WorkerNursery(Nursery):
         self.program._find_paralign()
 
     def prepare(self):
-        from paralign.worker.standing import _import
+        from paralign.worker.process.standing import _import
 
         _import(self.framework)
         for name in WORKER:
@@ -167,7 +167,7 @@ class WorkerNursery(Nursery):
         sys.modules["__main__"] = self.program
         sys.argv = command
         if command[1] == "--standing":
-            from paralign.worker import standing
+            from paralign.worker.process import standing
 
             standing.serve(command[2], command[3:], self.program._die_with_parent, self.program._serve)
         else:

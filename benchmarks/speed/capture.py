@@ -39,8 +39,8 @@ def prepare(batch):
     from paralign.adapters.finding import load
     from paralign.capture import CaptureWriter, discard
     from paralign.model import Manifest
-    from paralign.worker.forward import ModuleRecorder
-    from paralign.worker.session import NATIVE, Session
+    from paralign.worker.passes.forward import ModuleRecorder
+    from paralign.worker.sides.session import NATIVE, Session
 
     model = resnet50()
     adapter = load("torch")

@@ -55,10 +55,10 @@ def alone(folder, count):
 def hashed(folder, count, out, side):
     from paralign.capture import CaptureWriter
     from paralign.model import Manifest
-    from paralign.worker import whole
+    from paralign.worker.datasets import whole
     from paralign.worker.protocol import DataSeen
     from paralign.worker.protocol.wire import encode
-    from paralign.worker.session import Session
+    from paralign.worker.sides.session import Session
 
     session = Session(side, {}, "numpy")
     found = whole.read(session, Pictures(folder, count), 0.0, until=float("inf"))

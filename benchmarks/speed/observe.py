@@ -75,7 +75,7 @@ def prepare(framework, name, batch, device):
     """A function that runs one contender and gives its seconds, those of all processors, and how many values it digested."""
     from paralign.adapters.finding import load
     from paralign.dtypes import Typed
-    from paralign.worker.session import Session
+    from paralign.worker.sides.session import Session
 
     model = {"torch": torch_model, "paddle": paddle_model}[framework](name)
     adapter = load(framework)
@@ -110,9 +110,9 @@ def watched(contender, session, tensor, folder):
     """One forward under a contender."""
     from paralign.capture import CaptureWriter
     from paralign.model import Manifest
-    from paralign.worker.operations import OperationRecorder
     from paralign.worker.protocol import Watch
-    from paralign.worker.session import NATIVE
+    from paralign.worker.sides.session import NATIVE
+    from paralign.worker.watching.operations import OperationRecorder
 
     adapter, model = session.adapter, session.model
     if contender == "plain forward":

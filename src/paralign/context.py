@@ -14,7 +14,7 @@ from paralign.registry import BY_NAME, SIGNATURES
 from paralign.run import inputs as tensors
 from paralign.run.recorder import both
 from paralign.worker.protocol import Evaluate, InRuns, runs_of
-from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.sides.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

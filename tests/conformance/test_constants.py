@@ -8,7 +8,7 @@ import pytest
 from paralign.capture import Capture, CaptureWriter
 from paralign.model import Manifest
 from paralign.worker.protocol import Job
-from paralign.worker.session import Session
+from paralign.worker.sides.session import Session
 from paralign.worker.tasks import perform
 
 X = np.random.default_rng(0).normal(size=(2, 6)).astype("float32")

@@ -10,7 +10,7 @@ from paralign.capture.digest import agree, moments
 from paralign.locate.runs.dataflow import Graph
 from paralign.model import Manifest
 from paralign.worker.protocol import Job
-from paralign.worker.session import Session
+from paralign.worker.sides.session import Session
 from paralign.worker.tasks import perform
 
 X = np.random.default_rng(0).normal(size=(2, 8)).astype("float32")

@@ -10,10 +10,10 @@ from paralign.capture.digest import agree, moments
 from paralign.dtypes import Typed
 from paralign.locate.runs.dataflow import Graph
 from paralign.model import Manifest
-from paralign.worker import operations as watching
 from paralign.worker.protocol import Job
-from paralign.worker.session import Session
+from paralign.worker.sides.session import Session
 from paralign.worker.tasks import perform
+from paralign.worker.watching import operations as watching
 
 X = np.random.default_rng(0).normal(size=(64, 8)).astype("float32")
 WAYS = ["plain", "counting", "dropout", "in place", "loop", "early", "unset"]

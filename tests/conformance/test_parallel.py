@@ -9,7 +9,7 @@ import pytest
 
 from paralign.adapters.finding import load
 from paralign.adapters.parallel import parallel
-from paralign.worker.rank import _Generators, _Rank
+from paralign.worker.ranks.rank import _Generators, _Rank
 
 X = np.random.RandomState(0).randn(6, 3).astype("float32")
 

@@ -7,7 +7,7 @@ import pytest
 
 from paralign.cli import main
 from paralign.formats import open_checkpoint
-from paralign.worker.optimizer_state import family_of, steps_of
+from paralign.worker.optimization.optimizer_state import family_of, steps_of
 
 torch = pytest.importorskip("torch")
 paddle = pytest.importorskip("paddle")

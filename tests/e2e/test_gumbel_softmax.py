@@ -7,7 +7,7 @@ import pytest
 
 from paralign import Side, check
 from paralign.model import ALIGNED, DIVERGED
-from paralign.worker.drawn_values import drawn, replayed
+from paralign.worker.draws.drawn_values import drawn, replayed
 
 torch = pytest.importorskip("torch")
 paddle = pytest.importorskip("paddle")

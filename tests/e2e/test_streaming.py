@@ -16,7 +16,7 @@ from paralign.errors import CaptureFormatError, UsageError
 from paralign.formats import Entry, Outgoing
 from paralign.formats import write as write_checkpoint
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED
-from paralign.worker import blockwise
+from paralign.worker.passes import blockwise
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "benchmarks" / "streaming"

@@ -15,7 +15,7 @@ from paralign.cli import main
 from paralign.errors import ForkedChild
 from paralign.model import Manifest
 from paralign.run.functions import project
-from paralign.worker.side import load
+from paralign.worker.sides.side import load
 
 PLAIN = """
 import json, os, signal

@@ -21,7 +21,7 @@ ASKING = {
     "locate/optimizer/read_config.py": 1,
     "report/artifacts.py": 1,
     "report/inventories.py": 1,
-    "worker/signatures.py": 1,
+    "worker/interpreter/signatures.py": 1,
 }
 
 

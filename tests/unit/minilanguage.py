@@ -24,7 +24,7 @@ from paralign.locate.laboratory.watched import Recorded
 from paralign.locate.runs.dataflow import Graph
 from paralign.locate.suspects.patching import guilty
 from paralign.model import Manifest
-from paralign.worker.masks import reaches_down, unmasked
+from paralign.worker.values.masks import reaches_down, unmasked
 
 TYPES = {"float64": np.float64, "native": np.float32}
 

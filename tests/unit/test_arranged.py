@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from paralign.locate.suspects import random_operations
-from paralign.worker.arranged import arranged
+from paralign.worker.draws.arranged import arranged
 from paralign.worker.protocol import RandomOperation
 
 RNG = np.random.default_rng(3)

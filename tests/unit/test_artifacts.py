@@ -14,7 +14,7 @@ from paralign.errors import WriteFailed
 from paralign.model import ALIGNED, DIVERGED, ERROR, CheckResult, Manifest, Noise, Pair, StageResult, Stats, Tolerance
 from paralign.report import artifacts
 from paralign.run.project import STAGES
-from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.sides.session import DOUBLE, NATIVE
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 

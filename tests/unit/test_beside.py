@@ -9,8 +9,8 @@ from typing import NamedTuple
 import pytest
 
 from paralign.errors import UsageError
-from paralign.worker.beside import Beside
-from paralign.worker.session import Session
+from paralign.worker.sides.beside import Beside
+from paralign.worker.sides.session import Session
 
 
 class Tensor(NamedTuple):

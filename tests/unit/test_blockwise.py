@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from paralign.errors import UsageError
-from paralign.worker.blockwise import _arguments, _setting
+from paralign.worker.passes.blockwise import _arguments, _setting
 
 
 class Block:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paralign.worker.calling import call_model
+from paralign.worker.sides.calling import call_model
 
 
 class Apart:

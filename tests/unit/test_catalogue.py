@@ -230,7 +230,7 @@ class Layer:
 
 def test_a_package_is_asked_for_its_signatures(tmp_path):
     (tmp_path / "odd_package.py").write_text(PACKAGE)
-    script = next(paralign.__path__.__iter__()) + "/worker/signatures.py"
+    script = next(paralign.__path__.__iter__()) + "/worker/interpreter/signatures.py"
     done = subprocess.run(
         [sys.executable, script, "odd_package", "odd_package.Layer", "odd_package.gone"],
         capture_output=True, text=True, check=True, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)},
@@ -248,7 +248,7 @@ def test_a_package_is_asked_for_its_signatures(tmp_path):
 
 def test_a_package_that_breaks_is_said(tmp_path):
     (tmp_path / "odd_package.py").write_text("raise SystemError('broken')")
-    script = next(paralign.__path__.__iter__()) + "/worker/signatures.py"
+    script = next(paralign.__path__.__iter__()) + "/worker/interpreter/signatures.py"
     done = subprocess.run(
         [sys.executable, script, "odd_package"], capture_output=True, text=True, check=True, env={"PYTHONPATH": str(tmp_path)}
     )

@@ -9,7 +9,7 @@ import pytest
 
 from paralign.verification import code_in_memory
 from paralign.verification.tampering import OF_A_PORT, Deed, fingerprints, of_code, rewritten
-from paralign.worker.files import fingerprint
+from paralign.worker.process.files import fingerprint
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux alone tells")

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from paralign.worker import deeds
+from paralign.worker.process import deeds
 
 SRC = Path(__file__).parents[2] / "src"
 
 START = """\
 import json, os, sys
 sys.path.insert(0, sys.argv[1])
-from paralign.worker import files
+from paralign.worker.process import files
 port = os.path.abspath("port")
 files.install([os.path.abspath("captures")], port, port)
 sys.path.insert(0, port)

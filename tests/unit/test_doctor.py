@@ -23,7 +23,7 @@ from paralign.run.doctor import judge
 from paralign.run.examination import MOST, Check, Examination, Framework, Trouble, examine, read_answer, version
 from paralign.run.project import SideSettings
 from paralign.run.symptoms import Severity
-from paralign.worker import diagnosis
+from paralign.worker.interpreter import diagnosis
 
 
 def side(name="reference", **changes):

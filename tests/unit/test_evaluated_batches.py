@@ -14,7 +14,7 @@ import pytest
 from paralign.capture import Capture, CaptureWriter
 from paralign.dtypes import typed
 from paralign.model import Manifest
-from paralign.worker import share
+from paralign.worker.ranks import share
 
 
 class Tensor:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from paralign.worker import files
+from paralign.worker.process import files
 
 WATCH = """
 import json, os, sys
 from pathlib import Path
-from paralign.worker import files
+from paralign.worker.process import files
 files.install(json.loads(sys.argv[1]))
 {code}
 print(json.dumps(files.depended_on()))
@@ -347,7 +347,7 @@ if __name__ == '__main__':
 def test_what_may_read_unseen_is_what_no_later_run_has(tmp_path, code, told):
     program = tmp_path / "program.py"
     program.write_text(
-        "import os, sys, json\nfrom paralign.worker import files\n"
+        "import os, sys, json\nfrom paralign.worker.process import files\n"
         f"if __name__ == '__main__':\n    files.install([])\n{code}\nif __name__ == '__main__':\n    print(json.dumps(files.depended_on()))\n"
     )
     done = subprocess.run([sys.executable, program], cwd=tmp_path, capture_output=True, text=True, check=True)

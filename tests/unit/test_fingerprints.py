@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from paralign.dtypes import typed
-from paralign.worker import fingerprints
-from paralign.worker.fingerprints import Fingerprint, Fingerprints, key_of
+from paralign.worker.values import fingerprints
+from paralign.worker.values.fingerprints import Fingerprint, Fingerprints, key_of
 
 
 def test_equal_bytes_have_one_key_whatever_the_shape():

@@ -11,8 +11,8 @@ import pytest
 from paralign.locate.provenance.settings.group_choice import Choice, of_choice
 from paralign.locate.provenance.tracing_back import Sides
 from paralign.locate.provenance.values.value_graph import ValueGraph
-from paralign.worker.provenance.fresh_imports import rewritten
-from paralign.worker.provenance.observed import Recorder
+from paralign.worker.instrumentation.fresh_imports import rewritten
+from paralign.worker.instrumentation.observed import Recorder
 from paralign.worker.provenance.recording import lines_of
 
 NAMES = {"embed.weight": 2, "head.weight": 2, "body.weight": 2, "norm.scale": 1, "head.bias": 1, "body.bias": 1}

@@ -13,7 +13,7 @@ from paralign.capture import CaptureWriter, load_foreign, save_foreign
 from paralign.compat.reprod_log import ReprodDiffHelper, read_diff_log
 from paralign.errors import CaptureFormatError, UsageError
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, Manifest
-from paralign.worker.session import NATIVE
+from paralign.worker.sides.session import NATIVE
 
 X = np.random.RandomState(0).randn(4, 5).astype(np.float32)
 

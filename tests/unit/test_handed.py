@@ -8,7 +8,7 @@ import pytest
 from paralign.capture import Capture, CaptureWriter
 from paralign.model import DIVERGED, Manifest, Pair, StageResult
 from paralign.stages.forward import handed
-from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.sides.session import DOUBLE, NATIVE
 
 X = np.array([1.0, np.nan, 3.0], np.float32)
 

@@ -14,7 +14,7 @@ from paralign.port import requesting
 from paralign.port.requesting import Request
 from paralign.port.scanning import scan
 from paralign.report.issues import issue
-from paralign.worker import specimen
+from paralign.worker.interpreter import specimen
 
 NET = """import torch
 from torch import nn

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from paralign.errors import UnsupportedTensor
-from paralign.worker.kept_state import forgotten, kept
+from paralign.worker.optimization.kept_state import forgotten, kept
 
 SESSION = SimpleNamespace(adapter=SimpleNamespace(is_tensor=lambda _: False))
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from paralign.dtypes import typed
-from paralign.worker.known_results import KnownResults, cause_of, taken
+from paralign.worker.values.known_results import KnownResults, cause_of, taken
 
 KEY = taken(typed(np.arange(6.0)))
 CAUSE = cause_of(3, "conv2d", {"groups": 1}, (KEY,))

@@ -11,7 +11,7 @@ import pytest
 #: a loader as Paddle's: a thread reads ahead, and the program waits for what it has read
 PROGRAM = """
 import gc, sys, threading, time
-from paralign.worker import loader_thread
+from paralign.worker.process import loader_thread
 
 loader_thread.PAUSE = 0.05
 loader_thread.watch()

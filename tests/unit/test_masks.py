@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from paralign.worker.masks import unmasked
+from paralign.worker.values.masks import unmasked
 
 SCORES = np.array([[0.5, -3.0, 2.0], [1.0, 0.0, -0.25]])
 MASK = np.array([[False, True, False], [False, False, True]])

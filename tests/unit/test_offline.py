@@ -17,7 +17,7 @@ from paralign.dtypes import EPS, Typed
 from paralign.errors import CaptureFormatError, UnsafeFile, UnsupportedTensor, UsageError
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Manifest
 from paralign.stages.offline.from_captures import GRANTED, UNTOLD
-from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.sides.session import DOUBLE, NATIVE
 
 PUBLISHED = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "reprod_log"
 X = np.random.RandomState(0).randn(50)

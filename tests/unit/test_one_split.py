@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from paralign.errors import UsageError
-from paralign.worker.session import Session
+from paralign.worker.sides.session import Session
 
 
 def session(function):

@@ -9,7 +9,7 @@ import pytest
 
 from paralign.model import StageResult
 from paralign.stages.metric.evaluating import _saw_others
-from paralign.worker import metrics
+from paralign.worker.evaluation import metrics
 from paralign.worker.protocol.metric_tasks import OwnEvaluated
 
 ROWS = [f"{number:016x}" for number in range(10)]

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from paralign.worker.output_order import in_order
+from paralign.worker.predictions.output_order import in_order
 
 SESSION = SimpleNamespace(adapter=SimpleNamespace(is_tensor=lambda value: isinstance(value, np.ndarray)))
 SESSION.adapter.to_array = lambda value: SimpleNamespace(array=value, dtype=str(value.dtype))

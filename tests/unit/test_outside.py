@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from paralign.verification.outside import Outside
-from paralign.worker.files import fingerprint
+from paralign.worker.process.files import fingerprint
 
 
 def capture(*deeds):

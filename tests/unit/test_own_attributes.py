@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import pytest
 
-from paralign.worker.own_attributes import keep_attributes, keep_globals
+from paralign.worker.calls.own_attributes import keep_attributes, keep_globals
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from paralign.worker.provenance.value_marks import picture_of
+from paralign.worker.instrumentation.value_marks import picture_of
 
 Image = pytest.importorskip("PIL.Image")
 

@@ -13,7 +13,7 @@ from paralign.model import SideTime
 from paralign.run import profiling
 from paralign.run.profiling import ELSE, LOCATION, PARTS, PASSES, START, Watch, part_of
 from paralign.run.recorder import note_job
-from paralign.worker import files
+from paralign.worker.process import files
 
 PROJECT = '[reference]\nframework = "numpy"\n[candidate]\nframework = "numpy"\n[inputs]\nshape = [2, 3]\n'
 SIDE = "import time\n\ndef build_model():\n    def model(x):\n        time.sleep(0.15)\n        return x * {factor}\n    return model\n"

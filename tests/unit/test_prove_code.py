@@ -28,15 +28,15 @@ from paralign.port.proof_entries import entry_of, recorded_definitions
 from paralign.port.proving import NOTHING, TOLERANCE, Defined, Proven, Seen, forget_proof, lines, proof_of, values_apart
 from paralign.port.proving_code import Evidence, code_of, entry_proofs
 from paralign.port.told_results import told_apart
-from paralign.worker import again as again_module
-from paralign.worker import plain_values
-from paralign.worker.again import again
-from paralign.worker.entry import entry
-from paralign.worker.plain_values import NotPlain, rebuilt, recorded
+from paralign.worker.calls import plain_values
+from paralign.worker.calls.entry import entry
+from paralign.worker.calls.plain_values import NotPlain, rebuilt, recorded
+from paralign.worker.calls.result_figures import Agreement, figures, figures_agree
+from paralign.worker.passes import again as again_module
+from paralign.worker.passes.again import again
 from paralign.worker.protocol import Again, AgainCall, AgainTold, Entry, EntryCall, EntryTold, MadeObject
 from paralign.worker.protocol.wire import encode
-from paralign.worker.result_figures import Agreement, figures, figures_agree
-from paralign.worker.session import Session
+from paralign.worker.sides.session import Session
 
 
 class Model:

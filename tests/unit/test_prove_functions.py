@@ -18,8 +18,8 @@ from paralign.errors import one_line
 from paralign.port.ledger import Fate, Ledger, Place
 from paralign.port.line_facts import Fact
 from paralign.port.proving import SILENT, Defined, Seen, _module_name, _of_calls, causes, lines, prove
-from paralign.worker.own_functions import _codes, arguments_of
-from paralign.worker.plain_values import DEPTH, TENSORS, NotPlain, rebuilt, recorded
+from paralign.worker.calls.own_functions import _codes, arguments_of
+from paralign.worker.calls.plain_values import DEPTH, TENSORS, NotPlain, rebuilt, recorded
 
 SESSION = SimpleNamespace(adapter=SimpleNamespace(is_tensor=lambda value: isinstance(value, np.ndarray), to_array=typed))
 

@@ -15,8 +15,8 @@ from paralign.locate.provenance.search.blame import Search
 from paralign.locate.provenance.settings import optimizer_settings, schedule_times
 from paralign.locate.provenance.values.seen_values import Seen
 from paralign.locate.provenance.values.value_graph import Expression, ValueGraph, behind
-from paralign.worker.provenance.fresh_imports import rewritten
-from paralign.worker.provenance.observed import Recorder
+from paralign.worker.instrumentation.fresh_imports import rewritten
+from paralign.worker.instrumentation.observed import Recorder
 from paralign.worker.provenance.recording import lines_of
 
 RIGHT = "# right"
@@ -504,7 +504,7 @@ def test_rewritten_code_means_the_same(record):
 
 def test_what_is_not_followed_is_told(tmp_path, monkeypatch):
     """There are bounds: then nothing more is recorded, and the program still runs to its end."""
-    from paralign.worker.provenance import events
+    from paralign.worker.instrumentation import events
 
     monkeypatch.setattr(events, "EVENTS", 5)
     (tmp_path / "bounded.py").write_text("def run():\n    return [n * 3 for n in range(50)]\n", encoding="utf-8")

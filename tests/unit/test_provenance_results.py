@@ -6,7 +6,7 @@ import pytest
 from tests.unit.test_provenance import line_of, record
 from tests.unit.test_provenance_counterparts import of_sample
 
-from paralign.worker.provenance import value_marks
+from paralign.worker.instrumentation import value_marks
 
 __all__ = ["record"]
 

@@ -14,10 +14,10 @@ from paralign.model import Manifest
 from paralign.run import inputs as given
 from paralign.run import samples
 from paralign.run.recorder import Recorder, both
-from paralign.worker.files import ABSENT, UNSEEN, fingerprint
+from paralign.worker.process.files import ABSENT, UNSEEN, fingerprint
+from paralign.worker.process.variables import mark
 from paralign.worker.protocol import Describe, Forward, Load, Metric, Weights
-from paralign.worker.session import NATIVE
-from paralign.worker.variables import mark
+from paralign.worker.sides.session import NATIVE
 
 ANSWERS = {
     "describe": {"functions": [], "framework": "numpy"},

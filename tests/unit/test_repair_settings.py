@@ -20,7 +20,7 @@ from paralign.repair.proposals import is_number
 from paralign.repair.settings_read import files_read, settings_read
 from paralign.repair.settings_scan import DEEPEST, MOST, Unscanned, scanned
 from paralign.run.project import read
-from paralign.worker import looked_at
+from paralign.worker.process import looked_at
 
 YAML = """\
 # 3 comments

@@ -7,7 +7,7 @@ import pytest
 
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, StageResult
 from paralign.stages.common import repeatability
-from paralign.worker import repeating
+from paralign.worker.draws import repeating
 
 
 def test_distances_are_relative_and_leave_out_what_is_not_finite():

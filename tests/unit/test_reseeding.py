@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from paralign.worker.reseeding import moved
+from paralign.worker.draws.reseeding import moved
 
 
 def drawn():

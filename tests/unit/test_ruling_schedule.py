@@ -7,7 +7,7 @@ from tests.unit.test_provenance import line_of, record
 
 from paralign.locate.provenance import tracing_back
 from paralign.locate.provenance.settings.ruling_schedule import of_name, of_number, of_ruling
-from paralign.worker.composed_schedules import last_rates, ruling
+from paralign.worker.provenance.composed_schedules import last_rates, ruling
 
 __all__ = ["record"]
 

@@ -15,7 +15,7 @@ SOURCE = Path(__file__).parents[2] / "src"
 
 def sealed(folder: Path, body: str) -> subprocess.CompletedProcess:
     """Run a piece of code in a process that is sealed in a folder."""
-    code = f"import os, shutil, subprocess, tempfile\nfrom paralign.worker import sealed\nsealed.install()\n{textwrap.dedent(body)}"
+    code = f"import os, shutil, subprocess, tempfile\nfrom paralign.worker.process import sealed\nsealed.install()\n{textwrap.dedent(body)}"
     environment = {**os.environ, "PYTHONPATH": str(SOURCE), "PARALIGN_WRITES_BELOW": str(folder)}
     return subprocess.run(
         [sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from paralign.locate.provenance.search.selections import MANY, Selections, arrays_of
-from paralign.worker.provenance.value_marks import order_of
+from paralign.worker.instrumentation.value_marks import order_of
 
 
 class Made(SimpleNamespace):

@@ -13,7 +13,7 @@ from paralign.model import Manifest
 from paralign.trainlog import peaks
 from paralign.worker.protocol import KINDS, Job, Ranked
 from paralign.worker.protocol.wire import encode
-from paralign.worker.session import DOUBLE, NATIVE, Session
+from paralign.worker.sides.session import DOUBLE, NATIVE, Session
 from paralign.worker.tasks import TASKS, perform
 
 

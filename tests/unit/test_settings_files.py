@@ -14,8 +14,8 @@ from paralign.locate.provenance.search.blame import Search
 from paralign.locate.provenance.values.seen_values import Seen
 from paralign.locate.provenance.values.settings_files import SettingsFiles, entries_of, is_value, text_of
 from paralign.locate.provenance.values.value_graph import ValueGraph
-from paralign.worker.provenance.fresh_imports import rewritten
-from paralign.worker.provenance.observed import Recorder
+from paralign.worker.instrumentation.fresh_imports import rewritten
+from paralign.worker.instrumentation.observed import Recorder
 from paralign.worker.provenance.recording import lines_of
 
 YAML = """\

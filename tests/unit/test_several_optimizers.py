@@ -9,7 +9,7 @@ from paralign import Side, check
 from paralign.locate.optimizer import term_causes
 from paralign.locate.optimizer.identify import Difference
 from paralign.model import ALIGNED, DIVERGED, Unjudged
-from paralign.worker.several import as_one
+from paralign.worker.optimization.several import as_one
 
 torch = pytest.importorskip("torch")
 NOISE, REAL = (np.random.default_rng(width).random((7, width), np.float32) for width in (5, 6))

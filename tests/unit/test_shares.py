@@ -7,7 +7,7 @@ import pytest
 
 from paralign.capture import Capture, CaptureWriter
 from paralign.model import Manifest
-from paralign.worker.share import LEFT, TAKEN, Stepped, gradients_of_ranks
+from paralign.worker.ranks.share import LEFT, TAKEN, Stepped, gradients_of_ranks
 
 ONE, OTHER = np.array([1.0, -2.0], np.float32), np.array([3.0, 0.5], np.float32)
 MEAN = (ONE + OTHER) / 2

@@ -14,7 +14,7 @@ from paralign.adapters._drawing import FUNCTIONS
 from paralign.adapters.numpy import create
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED
 from paralign.stages.common.places import sample_of
-from paralign.worker.tape import Tape
+from paralign.worker.draws.tape import Tape
 
 
 class Data:

@@ -20,7 +20,7 @@ from paralign.stages.backward.where_it_starts import first_wrong
 from paralign.stages.common.judging import FLOAT64
 from paralign.stages.steps import update_explaining
 from paralign.worker.protocol import Description, LoweredPlaces
-from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.sides.session import DOUBLE, NATIVE
 
 RANDOM = np.random.RandomState(0)
 WEIGHT, BIAS = RANDOM.randn(8, 12), RANDOM.randn(8)

@@ -20,9 +20,9 @@ from paralign.run.project import read
 from paralign.stages.common.judging import conclude
 from paralign.stages.data.stage import first
 from paralign.stages.infer import programs, wrong_prediction
-from paralign.worker.prediction import predicted
+from paralign.worker.predictions.prediction import predicted
 from paralign.worker.protocol.wire import encode
-from paralign.worker.session import Session
+from paralign.worker.sides.session import Session
 
 SIDE = "def build_model():\n    return lambda x: x\n"
 

@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import ranked
 
 from paralign.worker.protocol import Ranked, Share
-from paralign.worker.rank import _plain
+from paralign.worker.ranks.rank import _plain
 
 draw = np.random.RandomState(0)
 

@@ -12,9 +12,9 @@ from paralign import Side, check
 from paralign.dtypes import typed
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED
 from paralign.stages.data import data_settings
-from paralign.worker import loaders
-from paralign.worker.facts import Facts, class_names
-from paralign.worker.whole import fingerprint
+from paralign.worker.datasets import loaders
+from paralign.worker.datasets.facts import Facts, class_names
+from paralign.worker.datasets.whole import fingerprint
 
 
 class Data:

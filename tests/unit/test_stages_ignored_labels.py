@@ -8,8 +8,8 @@ import pytest
 from paralign import Side, check
 from paralign.adapters.numpy import NumpyAdapter
 from paralign.model import ALIGNED, DIVERGED
-from paralign.worker import ignored
-from paralign.worker.session import Session
+from paralign.worker.evaluation import ignored
+from paralign.worker.sides.session import Session
 
 WEIGHT = np.random.RandomState(3).randn(6, 3).astype("float32")
 VOID = 255

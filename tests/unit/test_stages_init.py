@@ -12,7 +12,7 @@ from paralign import Side, check
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED, Coverage, Record
 from paralign.run.project import check_stages
 from paralign.stages.init import stage
-from paralign.worker import initial
+from paralign.worker.draws import initial
 
 draw = np.random  # the global generator is what a check seeds
 BOUND = 1 / math.sqrt(32)  # fan_in of a weight of 64 outputs and 32 inputs

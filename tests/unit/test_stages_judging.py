@@ -24,7 +24,7 @@ from paralign.stages.common.judging import (
     floor,
     paired,
 )
-from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.sides.session import DOUBLE, NATIVE
 
 RANDOM = np.random.RandomState(0)
 X = RANDOM.randn(100)

@@ -11,7 +11,7 @@ import pytest
 from paralign import Side, check
 from paralign.locate.data import sample_kinds
 from paralign.model import ALIGNED, DIVERGED
-from paralign.worker.facts import decoders
+from paralign.worker.datasets.facts import decoders
 
 SERIES = np.random.RandomState(0).randn(200, 7).cumsum(axis=0)
 

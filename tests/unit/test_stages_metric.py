@@ -7,7 +7,7 @@ import pytest
 
 from paralign import Side, check
 from paralign.model import ALIGNED, DIVERGED
-from paralign.worker.stateful import instance, is_stateful
+from paralign.worker.sides.stateful import instance, is_stateful
 
 WEIGHT = np.random.RandomState(3).randn(6, 3).astype("float32")
 

@@ -14,7 +14,7 @@ from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED
 from paralign.report import plots, text
 from paralign.run.pace import Pace, pace_of
 from paralign.stages.steps import rate_schedules
-from paralign.worker.pacing import advancing, made_up, waits_for
+from paralign.worker.optimization.pacing import advancing, made_up, waits_for
 
 torch = pytest.importorskip("torch")
 schedules = torch.optim.lr_scheduler
@@ -78,7 +78,7 @@ def test_the_schedule_of_a_whole_training_by_epoch_leaves_its_files_and_names_th
 
 def test_a_million_steps_are_followed_in_seconds():
     from paralign.adapters.finding import load
-    from paralign.worker.schedule import Walk, _Made, _without_warnings
+    from paralign.worker.optimization.schedule import Walk, _Made, _without_warnings
 
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], 0.1)
     made = _Made(load("torch"), optimizer, schedules.StepLR(optimizer, 300_000))

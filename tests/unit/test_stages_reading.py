@@ -13,7 +13,7 @@ from paralign.dtypes import typed
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Pair, Record
 from paralign.report import text
 from paralign.stages.common.places import Kind, PairKey, batch_of, is_length, key_of, sample_of
-from paralign.worker import whole
+from paralign.worker.datasets import whole
 
 
 class Data:

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from paralign.repair.fault_sites import packages
-from paralign.worker import standing
+from paralign.worker.process import standing
 
 MODULE = """import json
 import xml.dom.minidom as dom

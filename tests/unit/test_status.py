@@ -16,7 +16,7 @@ from paralign.progress.evidence import look
 from paralign.progress.steps import STEPS, State, most_pressing, status
 from paralign.run.project import read
 from paralign.trainlog.lines import Row, as_root
-from paralign.worker.files import ABSENT
+from paralign.worker.process.files import ABSENT
 
 LOSS = """
 def loss(outputs, labels):

@@ -11,7 +11,7 @@ from paralign.adapters.base import Operation
 from paralign.locate.optimizer.setting_lines import is_given
 from paralign.locate.optimizer.watched_steps import ELEMENTS, RIGHT, WRONG, chosen
 from paralign.locate.source.statements import alias_line
-from paralign.worker.fused import taken_apart
+from paralign.worker.watching.fused import taken_apart
 
 
 def plan(**shapes):

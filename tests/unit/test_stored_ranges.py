@@ -9,7 +9,7 @@ from paralign.dtypes import typed
 from paralign.errors import CaptureFormatError
 from paralign.formats import Entry, Outgoing, open_checkpoint, write
 from paralign.streaming.ranges import readable
-from paralign.worker.stored_ranges import read_places, read_tensor
+from paralign.worker.values.stored_ranges import read_places, read_tensor
 
 VALUES = {
     "layers.0.weight": np.arange(120_000, dtype=np.float32).reshape(300, 400),

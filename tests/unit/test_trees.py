@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from paralign.adapters.finding import load
 from paralign.dtypes import Typed
 from paralign.errors import UnsupportedTensor
-from paralign.worker.trees import children, leaves, rebuild, structure, to_value
+from paralign.worker.values.trees import children, leaves, rebuild, structure, to_value
 
 
 class Pair(NamedTuple):

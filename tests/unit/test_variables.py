@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from paralign.worker import variables
-from paralign.worker.variables import ALL, UNSET, changed, depended_on, mark
+from paralign.worker.process import variables
+from paralign.worker.process.variables import ALL, UNSET, changed, depended_on, mark
 
 START = {"MODE": "a", "SECRET": "hunter2", "PWD": "/here", "OMP_NUM_THREADS": "1", "ODD": "\udcff"}
 

@@ -18,7 +18,7 @@ from paralign.verification import Judgement, constant_buffers, followed_tables, 
 from paralign.verification.certificate import genuine
 from paralign.verification.commitment import Committed, Turn, Waiting
 from paralign.worker.protocol import Forward
-from paralign.worker.session import NATIVE
+from paralign.worker.sides.session import NATIVE
 
 PLACE = Path(__file__).parents[2] / "benchmarks" / "verification" / "cheats.py"
 

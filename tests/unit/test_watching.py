@@ -19,9 +19,9 @@ from paralign.comparison.trend import trend
 from paralign.locate.lines.equivalents import say
 from paralign.model import Divergence, Manifest, Point, StageResult
 from paralign.run.remedies import remedy
-from paralign.worker.loading import loading, longer, padded, rebuilt
 from paralign.worker.protocol import LoaderTimed, LoaderTold, Loading, MemoryWatched
-from paralign.worker.session import Session
+from paralign.worker.sides.session import Session
+from paralign.worker.trainings.loading import loading, longer, padded, rebuilt
 
 RANDOM = np.random.RandomState(0)
 

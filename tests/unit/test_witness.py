@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from paralign.dtypes import Typed
-from paralign.worker.witness import Witness
+from paralign.worker.trainings.witness import Witness
 
 
 def operation(op, value):

@@ -14,10 +14,10 @@ from paralign.dtypes import Typed, widen
 from paralign.errors import UsageError
 from paralign.model import Manifest
 from paralign.run.inputs import save
-from paralign.worker import data
-from paralign.worker.forward import attempt, attempt_run, nudge
+from paralign.worker.datasets import data
+from paralign.worker.passes.forward import attempt, attempt_run, nudge
 from paralign.worker.protocol import Data, Evaluate, Evaluated, Forward, Job, Metric, MetricTaken, Passed, Probes, Ran, ReadThrough
-from paralign.worker.session import DOUBLE, NATIVE, Session
+from paralign.worker.sides.session import DOUBLE, NATIVE, Session
 from paralign.worker.tasks import perform
 
 DATA = {"split": "val", "samples": 2, "batches": 2, "most": 64, "patience": 60.0}

@@ -12,9 +12,9 @@ import pytest
 
 from paralign.dtypes import typed
 from paralign.errors import UnsupportedTensor
-from paralign.worker import tracing
-from paralign.worker.optimizers import construction, steps
-from paralign.worker.tracing import Tracer
+from paralign.worker.optimization.optimizers import construction, steps
+from paralign.worker.traces import tracing
+from paralign.worker.traces.tracing import Tracer
 
 
 def convert(value):

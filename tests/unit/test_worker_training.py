@@ -12,9 +12,9 @@ from paralign.capture import Capture
 from paralign.errors import UsageError
 from paralign.run.inputs import save
 from paralign.worker.protocol import Backward, Job
-from paralign.worker.session import DOUBLE, NATIVE, Session
+from paralign.worker.sides.session import DOUBLE, NATIVE, Session
+from paralign.worker.steps.training import scalar_of, trainer
 from paralign.worker.tasks import perform
-from paralign.worker.training import scalar_of, trainer
 
 
 @pytest.fixture

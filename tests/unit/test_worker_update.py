@@ -11,9 +11,9 @@ from paralign.adapters.numpy import NumpyAdapter
 from paralign.capture import Capture, CaptureWriter
 from paralign.dtypes import typed
 from paralign.model import Manifest
-from paralign.worker.optimizers import describe
+from paralign.worker.optimization.optimizers import describe
 from paralign.worker.protocol import Job, Update
-from paralign.worker.session import DOUBLE, NATIVE, Session
+from paralign.worker.sides.session import DOUBLE, NATIVE, Session
 from paralign.worker.tasks import perform
 
 GRADIENT = np.arange(6.0).reshape(3, 2)

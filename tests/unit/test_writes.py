@@ -10,7 +10,7 @@ import sys
 PROGRAM = """
 import json, os, sys, warnings
 sys.path.insert(0, os.path.abspath("site-packages"))
-from paralign.worker import writes
+from paralign.worker.process import writes
 opened = writes.Writes([])
 printed = writes.watch_prints(opened.is_users)
 import package

@@ -15,10 +15,10 @@ from paralign.commands.watch import judged
 from paralign.errors import ParalignError
 from paralign.model import Manifest
 from paralign.run import inputs as tensors
-from paralign.worker.memory import memory
 from paralign.worker.protocol import Memory
 from paralign.worker.protocol.wire import encode
-from paralign.worker.session import Session
+from paralign.worker.sides.session import Session
+from paralign.worker.trainings.memory import memory
 
 
 class Keeps:

@@ -214,7 +214,7 @@ def _carried(context: Context) -> str:
 
 def _built_text(path: Path, number: int, framework: str, *, stated: bool) -> str:
     return (
-        "def build_model():\n    from paralign.worker.again import build\n\n"
+        "def build_model():\n    from paralign.worker.passes.again import build\n\n"
         f"    return build({str(path)!r}, {number}, {framework!r}, stated={stated})\n"
     )
 

@@ -1,6 +1,6 @@
 """Signatures of a framework's callables.
 
-The stored tables, or what an interpreter said (``worker/signatures.py``).
+The stored tables, or what an interpreter said (``worker/interpreter/signatures.py``).
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Table:
 
 
 def read_table(text: str, package: str = "") -> Table:
-    """Read what ``worker/signatures.py`` prints.
+    """Read what ``worker/interpreter/signatures.py`` prints.
 
     Args:
         text: its lines.

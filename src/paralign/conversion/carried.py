@@ -17,7 +17,7 @@ from paralign.model import Manifest
 from paralign.stages.optimizer import resumption
 from paralign.stages.weights import stage as weights
 from paralign.worker.protocol import StateRead, StateWrite
-from paralign.worker.resuming import state_of
+from paralign.worker.steps.resuming import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -23,7 +23,7 @@ from paralign.formats.checkpoint import some
 from paralign.model import Manifest, Pass
 from paralign.stages.common.judging import points_of
 from paralign.worker.protocol import Forward, Load, Weights
-from paralign.worker.session import NATIVE
+from paralign.worker.sides.session import NATIVE
 
 if TYPE_CHECKING:
     from paralign.context import Context

@@ -19,7 +19,7 @@ from paralign.stages.common import forward_passes, judging
 from paralign.stages.weights import assignment
 from paralign.weights.placed_by_module import undecided
 from paralign.worker.protocol import Forward, Load, Weights
-from paralign.worker.session import NATIVE
+from paralign.worker.sides.session import NATIVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

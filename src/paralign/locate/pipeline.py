@@ -19,8 +19,8 @@ from paralign.locate.suspects.propose import rank, suspects
 from paralign.model import ALIGNED, DIVERGED, CheckResult, Divergence, Finding, Pass, StageResult
 from paralign.run.recorder import both
 from paralign.worker.protocol import Operations, Redraw, Watch, has_operations, runs_of, watched_pass
-from paralign.worker.session import DOUBLE, NATIVE
-from paralign.worker.training import MODES
+from paralign.worker.sides.session import DOUBLE, NATIVE
+from paralign.worker.steps.training import MODES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -29,7 +29,7 @@ from paralign.port.line_facts import Fact, LineFact, Proof, Ran, counts, line_fa
 from paralign.port.told_results import told_apart
 from paralign.stages.weights import stage as weights
 from paralign.worker.protocol import Forward, Functions, runs_of
-from paralign.worker.session import DOUBLE
+from paralign.worker.sides.session import DOUBLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

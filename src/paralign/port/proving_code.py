@@ -25,8 +25,8 @@ from paralign.port.proving import (
     notes,
     proof_of,
 )
+from paralign.worker.calls.result_figures import SMALL, Agreement, figures_agree
 from paralign.worker.protocol import Again
-from paralign.worker.result_figures import SMALL, Agreement, figures_agree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

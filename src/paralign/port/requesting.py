@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from paralign.catalogue.entries import Words
     from paralign.port.inventory import Inventory, Row
 
-#: seconds for an interpreter to import PyTorch, and for each call beside: the search in ``worker/specimen.py`` ends itself after 20
+#: seconds for an interpreter to import PyTorch, and for each call beside: the search in ``specimen.py`` ends itself after 20
 _IMPORT, _EACH = 300.0, 30.0
 
 #: names that are suggested where several callables are meant
@@ -123,13 +123,13 @@ def run(requests: Sequence[Request], python: str | None) -> None:
 
 
 def _asked(requests: Sequence[Request], python: str) -> list[dict[str, str]]:
-    """What ``worker/specimen.py`` answers, run in a folder that is removed afterwards.
+    """What ``worker/interpreter/specimen.py`` answers, run in a folder that is removed afterwards.
 
     Whatever the calls write goes with it.
     """
     from paralign import worker
 
-    script = Path(next(iter(worker.__path__))) / "specimen.py"
+    script = Path(next(iter(worker.__path__))) / "interpreter" / "specimen.py"
     words = [word for each in requests for word in (each.name, _parameters(each.name))]
     limit = _IMPORT + _EACH * len(requests)
     with tempfile.TemporaryDirectory(prefix="paralign-") as folder:

@@ -77,7 +77,7 @@ def ask(python: str) -> tuple[Table, str]:
     """
     from paralign import worker
 
-    script = Path(next(iter(worker.__path__))) / "signatures.py"
+    script = Path(next(iter(worker.__path__))) / "interpreter" / "signatures.py"
     roots = tomllib.loads((TABLES / "roots.toml").read_text(encoding="utf-8"))["paddle"]
     try:
         done = subprocess.run([python, "-I", str(script), *roots], capture_output=True, check=False, timeout=LIMIT)  # noqa: S603 - the user's own interpreter

@@ -18,7 +18,7 @@ def told_apart(one: str, other: str) -> float:
     Tensors stand in them by number alone; they are compared by themselves.
 
     Args:
-        one: as ``worker/plain_values.py`` tells a value: JSON.
+        one: as ``worker/calls/plain_values.py`` tells a value: JSON.
         other: as well.
 
     >>> told_apart('{"plain": "0.5", "kind": "float"}', '{"plain": "0.5", "kind": "float"}')

@@ -22,7 +22,7 @@ from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, SCHEMA, UNDERPO
 from paralign.registry import STAGES
 from paralign.report.artifacts import FILES, Naming, names, replace
 from paralign.run.toml import read_toml
-from paralign.worker.files import ABSENT, fingerprint
+from paralign.worker.process.files import ABSENT, fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

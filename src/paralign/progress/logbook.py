@@ -17,7 +17,7 @@ from paralign.registry import BY_NAME
 from paralign.report import artifacts
 from paralign.report.language import say, speaking
 from paralign.report.text import figure
-from paralign.worker.files import ABSENT
+from paralign.worker.process.files import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,7 +20,7 @@ from paralign.model import SCHEMA
 from paralign.progress.logbook import logbook
 from paralign.progress.steps import State, most_pressing
 from paralign.report import artifacts
-from paralign.worker.files import fingerprint
+from paralign.worker.process.files import fingerprint
 
 if TYPE_CHECKING:
     from pathlib import Path

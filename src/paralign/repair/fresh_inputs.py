@@ -12,7 +12,7 @@ import numpy as np
 from paralign.checking import given_tensors
 from paralign.dtypes import Typed, is_complex, is_floating, narrow, typed, widen
 from paralign.run import inputs as tensors
-from paralign.worker.trees import leaves, rebuild, structure
+from paralign.worker.values.trees import leaves, rebuild, structure
 
 if TYPE_CHECKING:
     from pathlib import Path

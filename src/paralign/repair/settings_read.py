@@ -18,7 +18,7 @@ from paralign.errors import CaptureFormatError
 from paralign.repair.edited_settings import LARGEST
 from paralign.repair.edited_source import ENDINGS, Source, Unreadable
 from paralign.repair.fault_sites import imported_files
-from paralign.worker import looked_at
+from paralign.worker.process import looked_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from paralign.errors import WorkerFailed
 from paralign.locate.laboratory.watched import Watched
 from paralign.worker.protocol import Operations
-from paralign.worker.session import DOUBLE, NATIVE
-from paralign.worker.training import MODES
+from paralign.worker.sides.session import DOUBLE, NATIVE
+from paralign.worker.steps.training import MODES
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -24,7 +24,7 @@ from paralign.repair.code_copy import copied
 from paralign.repair.fault_sites import packages
 from paralign.run.process import Process
 from paralign.run.standing_process import Standing, can_stand
-from paralign.worker.sealed import VARIABLE
+from paralign.worker.process.sealed import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

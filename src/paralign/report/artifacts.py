@@ -23,7 +23,7 @@ from paralign.registry import BY_NAME, STAGES
 from paralign.report import overlaid, plots
 from paralign.report.text import figure
 from paralign.stages.forward.handed import is_given
-from paralign.worker.session import NATIVE
+from paralign.worker.sides.session import NATIVE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """What is wrong with the sides' interpreters, how they differ, and what to do.
 
-Nothing of the sides' own code is run: each interpreter examines itself (``worker/diagnosis.py``).
+Nothing of the sides' own code is run: each interpreter examines itself (``worker/interpreter/diagnosis.py``).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 _MODULE = """import sys
 sys.path.insert(0, {folder!r})
 from importlib import import_module
-from paralign.worker.side import import_file
+from paralign.worker.sides.side import import_file
 module = {imported}
 build_model = getattr(module, {function!r})
 inputs = getattr(module, "inputs", None)

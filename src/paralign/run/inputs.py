@@ -13,8 +13,8 @@ from paralign.capture.bounds import Limit, axes_fault, checked_path
 from paralign.dtypes import STORAGE, Typed, narrow, typed
 from paralign.errors import UnsupportedTensor, UsageError, quoted
 from paralign.model import Manifest
-from paralign.worker.feed import name_of
-from paralign.worker.trees import leaves, structure
+from paralign.worker.datasets.feed import name_of
+from paralign.worker.values.trees import leaves, structure
 
 if TYPE_CHECKING:
     from pathlib import Path

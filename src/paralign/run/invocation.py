@@ -28,7 +28,7 @@ from paralign.run.command_line import OUT, PATH, PYTHON, filled, places, split
 from paralign.run.launching import Guard, await_group, kill_group, launch
 from paralign.run.printed import Lines, parse, weights_in
 from paralign.run.process import environment
-from paralign.worker.trees import leaves
+from paralign.worker.values.trees import leaves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

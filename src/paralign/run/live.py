@@ -15,11 +15,11 @@ from paralign.adapters.base import Lending
 from paralign.errors import ParalignError, UsageError, WorkerFailed
 from paralign.registry import SIGNATURES
 from paralign.run.borrowing import Borrowed
-from paralign.worker.frames import user_frames
-from paralign.worker.session import Session
-from paralign.worker.stateful import is_stateful
+from paralign.worker.sides.frames import user_frames
+from paralign.worker.sides.session import Session
+from paralign.worker.sides.stateful import is_stateful
+from paralign.worker.steps.training import trainer
 from paralign.worker.tasks import perform
-from paralign.worker.training import trainer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

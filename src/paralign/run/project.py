@@ -19,7 +19,7 @@ from paralign.registry import BY_NAME
 from paralign.run import distribution, pace, trainings
 from paralign.run.command_line import split
 from paralign.run.toml import read_toml
-from paralign.worker.whole import PATIENCE
+from paralign.worker.datasets.whole import PATIENCE
 
 if TYPE_CHECKING:
     from paralign.run.kinds_of_inputs import Kind

@@ -12,10 +12,10 @@ from typing import TypeVar
 
 from paralign.errors import WorkerFailed, plain_text
 from paralign.run import ranklogs, stacks
-from paralign.worker.launched import LOOK, rank_file
 from paralign.worker.protocol import MalformedMessage
 from paralign.worker.protocol.messages import DONE, RankEnd, RankReply
 from paralign.worker.protocol.wire import decode
+from paralign.worker.ranks.launched import LOOK, rank_file
 
 T = TypeVar("T")
 

@@ -2,7 +2,8 @@
 
 It is ended whatever happens.
 
-The launcher starts the worker as its program; the job lies in a file, and so do the answers (``worker/supervise.py``, ``worker/rank.py``).
+The launcher starts the worker as its program; the job lies in a file, and so do the answers (``supervise.py`` and ``rank.py``
+of ``worker/ranks/``).
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from paralign.run.launching import launch
 from paralign.run.marked import VARIABLE, MarkedGuard, end_bearers, new_mark
 from paralign.run.process import MAIN, environment, open_log, write_own
 from paralign.run.rankfailure import Ended, RanksFailed, blamed, hung
-from paralign.worker.launched import rank_file
 from paralign.worker.protocol import Ranked
 from paralign.worker.protocol.messages import RankDescription
 from paralign.worker.protocol.wire import encode
+from paralign.worker.ranks.launched import rank_file
 
 if TYPE_CHECKING:
     from paralign.run.distribution import Distributed

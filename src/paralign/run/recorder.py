@@ -19,8 +19,8 @@ from paralign.errors import CaptureFormatError, WorkerFailed
 from paralign.model import SCHEMA, JobTime, SideTime
 from paralign.run.samples import is_part
 from paralign.run.turns import is_mine
-from paralign.worker import variables
-from paralign.worker.files import UNSEEN, fingerprint
+from paralign.worker.process import variables
+from paralign.worker.process.files import UNSEEN, fingerprint
 from paralign.worker.protocol import Job, MalformedMessage, Task
 from paralign.worker.protocol.wire import encode
 

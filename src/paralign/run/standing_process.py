@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from paralign.run.launching import Guard, await_group, kill_group, launch
 from paralign.run.process import GRACE, MAIN, Process, environment, open_log
-from paralign.worker.standing import END
+from paralign.worker.process.standing import END
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

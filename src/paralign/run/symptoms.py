@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from paralign.adapters.finding import OLDEST
 from paralign.adapters.profile import profile_of
 from paralign.run.examination import LEAST_PYTHON, Check, Examination, Framework, Trouble, version
-from paralign.worker.diagnosis import COLLECTIVE
+from paralign.worker.interpreter.diagnosis import COLLECTIVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

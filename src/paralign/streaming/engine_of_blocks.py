@@ -25,9 +25,9 @@ from paralign.stages.common.judging import AGAINST, FLOAT64, PARTLY, PERTURBATIO
 from paralign.streaming import free_running, kept_unit, ranges
 from paralign.streaming.stored_weights import Kept, compare_stored
 from paralign.streaming.unit import SIDES, STAGES, Outcome, Unit, Units, check_all
-from paralign.worker.blockwise import SHELL
+from paralign.worker.passes.blockwise import SHELL
 from paralign.worker.protocol import FreeRun, Stream, Streamed
-from paralign.worker.trees import rebuild
+from paralign.worker.values.trees import rebuild
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ import numpy as np
 from paralign.align import leaves
 from paralign.dtypes import is_floating, widen
 from paralign.stages.common.judging import choose, paired
-from paralign.worker.session import NATIVE
+from paralign.worker.sides.session import NATIVE
 
 if TYPE_CHECKING:
     from typing import Any

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from paralign.errors import ParalignError
 from paralign.formats import Outgoing, open_checkpoint, write
-from paralign.worker.files import fingerprint
-from paralign.worker.stored_ranges import SUFFIX, read_places
+from paralign.worker.process.files import fingerprint
+from paralign.worker.values.stored_ranges import SUFFIX, read_places
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -19,9 +19,9 @@ from paralign.model import ERROR, SCHEMA, StageResult
 from paralign.run.process import environment
 from paralign.run.recorder import interpreter, own_code
 from paralign.streaming import kept_unit
-from paralign.worker import variables
-from paralign.worker.blockwise import SHELL
-from paralign.worker.files import fingerprint
+from paralign.worker.passes.blockwise import SHELL
+from paralign.worker.process import variables
+from paralign.worker.process.files import fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -26,7 +26,7 @@ from paralign.run.launching import Guard, launch
 from paralign.run.process import environment
 from paralign.run.project import read
 from paralign.run.recorder import interpreter
-from paralign.worker.files import fingerprint
+from paralign.worker.process.files import fingerprint
 
 if TYPE_CHECKING:
     import threading

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from paralign.capture.bounds import checked_path, near
 from paralign.errors import UsageError
 from paralign.run.project import read
-from paralign.worker.deeds import FRAMEWORKS
+from paralign.worker.process.deeds import FRAMEWORKS
 
 if TYPE_CHECKING:
     from paralign.run.kinds_of_inputs import Kind

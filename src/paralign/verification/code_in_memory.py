@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paralign.worker.deeds import FRAMEWORKS
+from paralign.worker.process.deeds import FRAMEWORKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -20,7 +20,7 @@ from paralign.stages.common.judging import final
 from paralign.stages.forward import moved_weights
 from paralign.weights.proof import STATISTICS
 from paralign.worker.protocol import Forward
-from paralign.worker.session import NATIVE
+from paralign.worker.sides.session import NATIVE
 
 if TYPE_CHECKING:
     from paralign.capture import Capture

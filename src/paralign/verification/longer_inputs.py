@@ -15,7 +15,7 @@ from paralign.errors import WorkerFailed
 from paralign.model import ALIGNED, DIVERGED, Finding
 from paralign.stages.common.judging import final
 from paralign.stages.forward import stage
-from paralign.worker.session import NATIVE
+from paralign.worker.sides.session import NATIVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

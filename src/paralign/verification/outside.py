@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paralign.worker import deeds
-from paralign.worker.files import fingerprint
+from paralign.worker.process import deeds
+from paralign.worker.process.files import fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

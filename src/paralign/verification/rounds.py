@@ -31,7 +31,7 @@ from paralign.verification.certifying import Changes, Seen, certify, files_below
 from paralign.verification.commitment import Committed, Turn, Waiting
 from paralign.verification.drawn_inputs import SEEDS, at_length, draw_for, draw_set
 from paralign.verification.outside import Outside
-from paralign.worker.deeds import FRAMEWORKS
+from paralign.worker.process.deeds import FRAMEWORKS
 from paralign.worker.protocol import Describe
 
 if TYPE_CHECKING:

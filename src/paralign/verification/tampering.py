@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from paralign.errors import one_line
 from paralign.verification import code_in_memory
-from paralign.worker import deeds
-from paralign.worker.files import ABSENT, fingerprint, system_folders
+from paralign.worker.process import deeds
+from paralign.worker.process.files import ABSENT, fingerprint, system_folders
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable

@@ -3,8 +3,8 @@
 A request is a line of JSON: ``job``, the path of a job file, and ``token``, which the answer repeats. When standard input ends, the process
 ends: at once where a job is under way.
 
-With ``--diagnose`` it examines the interpreter instead (``diagnosis.py``); with ``--rank`` it is one of the processes that a launcher
-of data-parallel programs has started (``supervise.py``).
+With ``--diagnose`` it examines the interpreter instead (``interpreter/diagnosis.py``); with ``--rank`` it is one of the processes that
+a launcher of data-parallel programs has started (``ranks/supervise.py``).
 
 It runs under any interpreter; paralign need not be installed there: the package is loaded from the folder that this file
 lies in, and nothing else of that folder's surroundings gets onto the path. What a side prints goes to the log.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 #: number of the request "signal me when my parent dies" in Linux's <sys/prctl.h>
 _SET_DEATH_SIGNAL = 1
 
-#: the line after which a child of a standing worker ends (``standing.py``)
+#: the line after which a child of a standing worker ends (``process/standing.py``)
 END = "\n"
 
 #: seconds between two looks at whether the parent is still the same
@@ -158,8 +158,8 @@ def _hold(lock: Optional[str]) -> None:
 
 def _failure(error: BaseException, token: str = "") -> Reply:
     from paralign.errors import ParalignError, message_of
-    from paralign.worker.frames import user_frames
     from paralign.worker.protocol.messages import FAILED, Reply
+    from paralign.worker.sides.frames import user_frames
 
     ours = isinstance(error, ParalignError)
     return Reply(
@@ -186,7 +186,7 @@ def main(path: str) -> None:
 def _serve(path: str, pipe: TextIO, answers: TextIO) -> None:
     requests = _Requests(pipe)
 
-    from paralign.worker import files, loader_thread, sealed, variables
+    from paralign.worker.process import files, loader_thread, sealed, variables
     from paralign.worker.protocol.messages import FORKED, Request, SideDescription
     from paralign.worker.protocol.wire import decode, encode
 
@@ -255,12 +255,12 @@ class _Server:
 
 
 def _session(side: SideDescription) -> Any:
-    from paralign.worker.session import Session
-    from paralign.worker.side import load
+    from paralign.worker.sides.session import Session
+    from paralign.worker.sides.side import load
 
     functions = load(side.module, side.root)
     if side.unit and "build_model" in functions:
-        from paralign.worker.blockwise import unit_of
+        from paralign.worker.passes.blockwise import unit_of
 
         functions["build_model"] = unit_of(side, functions["build_model"])
     return Session(side.side, functions, side.framework or None, side.device, side.seed, revision=side.revision)
@@ -269,15 +269,15 @@ def _session(side: SideDescription) -> Any:
 if __name__ == "__main__":
     _find_paralign()
     if sys.argv[1] == "--diagnose":
-        from paralign.worker import diagnosis
+        from paralign.worker.interpreter import diagnosis
 
         diagnosis.main(*sys.argv[2:])
     elif sys.argv[1] == "--rank":
-        from paralign.worker import supervise
+        from paralign.worker.ranks import supervise
 
         supervise.main(sys.argv[2], _failure, _die_with_parent)
     elif sys.argv[1] == "--standing":
-        from paralign.worker import standing
+        from paralign.worker.process import standing
 
         standing.serve(sys.argv[2], sys.argv[3:], _die_with_parent, _serve)
     else:

@@ -5,49 +5,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Callable, Dict
 
 from paralign.capture import Capture, CaptureWriter, discard
-from paralign.worker import (
-    again,
-    batch_losses,
-    blockwise,
-    called_modes,
-    changing,
-    collated,
-    constants,
-    data,
-    entry,
-    feed,
-    forward,
-    ignored,
-    initial,
-    loading,
-    lowered,
-    memory,
-    metric_steps,
-    metrics,
-    operations,
-    optimizer_file,
-    own_functions,
-    own_step,
-    prediction,
-    probes,
-    program,
-    redrawn,
-    regrouped,
-    resuming,
-    sample,
-    scheduled,
-    second,
-    single,
-    state,
-    stepping,
-    trained,
-    training,
-    update,
-)
+from paralign.worker.calls import entry, own_functions
+from paralign.worker.datasets import collated, data, feed, redrawn, regrouped
+from paralign.worker.draws import initial
+from paralign.worker.evaluation import ignored, metric_steps, metrics, probes
+from paralign.worker.passes import again, blockwise, forward
+from paralign.worker.predictions import prediction, program
 from paralign.worker.protocol import Operations
 from paralign.worker.protocol.wire import encode
 from paralign.worker.provenance import recording
-from paralign.worker.session import Session
+from paralign.worker.ranks import single
+from paralign.worker.sides import state
+from paralign.worker.sides.session import Session
+from paralign.worker.steps import (
+    batch_losses,
+    called_modes,
+    changing,
+    optimizer_file,
+    own_step,
+    resuming,
+    scheduled,
+    second,
+    training,
+    update,
+)
+from paralign.worker.traces import constants, sample
+from paralign.worker.trainings import loading, memory, trained
+from paralign.worker.watching import lowered, operations, stepping
 
 if TYPE_CHECKING:
     from paralign.worker.protocol import Job

@@ -19,8 +19,8 @@ from paralign.locate.laboratory.watched import Watched
 from paralign.locate.suspects.patching import guilty
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Listing, Pair, StageResult, Stats, overall
 from paralign.worker.protocol import Operations
-from paralign.worker.session import DOUBLE, NATIVE
-from paralign.worker.training import MODES
+from paralign.worker.sides.session import DOUBLE, NATIVE
+from paralign.worker.steps.training import MODES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -18,7 +18,7 @@ from paralign.locate.laboratory.recorded_values import SAME
 from paralign.run import samples
 from paralign.run.turns import is_mine
 from paralign.worker.protocol import runs_of, watched_pass
-from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.sides.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

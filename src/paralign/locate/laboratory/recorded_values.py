@@ -10,7 +10,7 @@ import numpy as np
 from paralign.capture import digest as digests
 from paralign.locate.runs.dataflow import WRITTEN, Graph
 from paralign.worker.protocol import runs_of
-from paralign.worker.session import DOUBLE
+from paralign.worker.sides.session import DOUBLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

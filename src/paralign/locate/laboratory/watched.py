@@ -21,7 +21,7 @@ from paralign.locate.runs.judgement import COORDINATES, Judgement, Scale
 from paralign.model import Manifest
 from paralign.run.recorder import Outdated, both
 from paralign.worker.protocol import Constants, Operations, Stepping, runs_of
-from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.sides.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -18,7 +18,7 @@ from paralign.locate.suspects.patching import guilty
 from paralign.model import LineProposal
 from paralign.run.recorder import both
 from paralign.worker.protocol import watched_pass
-from paralign.worker.session import DOUBLE
+from paralign.worker.sides.session import DOUBLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

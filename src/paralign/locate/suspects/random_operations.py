@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from paralign.model import Finding
-from paralign.worker.drawn_values import MASK, UNIFORM, fits
+from paralign.worker.draws.drawn_values import MASK, UNIFORM, fits
 from paralign.worker.protocol import RandomOperation
 
 if TYPE_CHECKING:

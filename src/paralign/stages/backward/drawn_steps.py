@@ -12,7 +12,7 @@ from paralign.errors import WorkerFailed
 from paralign.locate import pipeline
 from paralign.stages.common.judging import Method
 from paralign.worker.protocol import Backward, Redraw
-from paralign.worker.session import DOUBLE
+from paralign.worker.sides.session import DOUBLE
 
 if TYPE_CHECKING:
     from paralign.capture import Capture

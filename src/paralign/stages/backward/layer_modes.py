@@ -15,7 +15,7 @@ from paralign.errors import WorkerFailed
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.model import DIVERGED, Divergence, Finding, Point, SourceLine
 from paralign.worker.protocol import LayerModes, OwnSteps
-from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.sides.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

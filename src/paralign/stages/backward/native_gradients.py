@@ -15,7 +15,7 @@ from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED
 from paralign.stages.backward.step_pairs import Steps
 from paralign.stages.common.judging import FLOAT64, Method
 from paralign.worker.protocol import Backward
-from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.sides.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

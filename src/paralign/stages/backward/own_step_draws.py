@@ -10,7 +10,7 @@ from paralign.locate.suspects import random_operations
 from paralign.stages.backward.drawn_steps import DRAWN
 from paralign.stages.common.judging import Method
 from paralign.worker.protocol import OwnSteps, RandomOperation, Redraw
-from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.sides.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from paralign.capture import Capture

@@ -32,8 +32,8 @@ from paralign.stages.backward.own_step_gradients import compare_gradients
 from paralign.stages.backward.own_step_records import Steps, enlarged, first_gradients, is_random, orders_of, record_steps
 from paralign.stages.common.judging import AGAINST, choose, settle
 from paralign.stages.steps import running
-from paralign.worker.own_step import RECORDED
-from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.sides.session import DOUBLE, NATIVE
+from paralign.worker.steps.own_step import RECORDED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -17,7 +17,7 @@ from paralign.model import Noise
 from paralign.stages.common.judging import Noises
 from paralign.stages.steps import resolution, running
 from paralign.worker.protocol import Batch, Feed, OwnStepped, OwnSteps
-from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.sides.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from paralign.capture import Capture

@@ -35,7 +35,7 @@ from paralign.stages.common.places import Kind, key_of
 from paralign.stages.forward import stage as forward
 from paralign.stages.steps import equal_gradients, native_updates, rate_schedules, running, shared_rates, update_explaining
 from paralign.worker.protocol import Backward, Lowered
-from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.sides.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from paralign.capture import Capture

@@ -18,7 +18,7 @@ from paralign.stages.common.places import Kind
 from paralign.stages.forward import stage as forward
 from paralign.stages.loss import stage as loss
 from paralign.stages.steps import resolution, running
-from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.sides.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

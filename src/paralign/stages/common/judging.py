@@ -33,7 +33,7 @@ from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Coverage
 from paralign.stages.common import coarse
 from paralign.stages.common.places import Kind, key_of
 from paralign.worker.protocol import runs_of
-from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.sides.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -15,7 +15,7 @@ from paralign.errors import WorkerFailed
 from paralign.model import wrong_of
 from paralign.stages.common.judging import FLOAT64
 from paralign.worker.protocol import InRuns, Lowered
-from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.sides.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

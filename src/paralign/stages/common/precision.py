@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from paralign.model import DIVERGED, UNDERPOWERED, Tolerance
 from paralign.stages.common.judging import FLOAT64, PARTLY, Method, paired, settle
-from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.sides.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ import numpy as np
 from paralign.errors import WorkerFailed
 from paralign.model import DIVERGED
 from paralign.stages.common.judging import ROUNDING, paired, points_of
-from paralign.worker.probes import BROKEN
+from paralign.worker.evaluation.probes import BROKEN
 from paralign.worker.protocol import Ignorable, Probed, Probes
 
 if TYPE_CHECKING:

@@ -20,13 +20,13 @@ from paralign.stages.common.judging import ROUNDING, paired, points_of
 from paralign.stages.common.places import Kind, batch_of, is_length, is_loaders, key_of, sample_of
 from paralign.stages.data import every_sample, sample_fingerprints
 from paralign.stages.data.same_samples import SAME
-from paralign.worker import redrawn
+from paralign.worker.datasets import redrawn
 from paralign.worker.protocol import Data, Replayed
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.context import Context
-    from paralign.worker.tape import Draw
+    from paralign.worker.draws.tape import Draw
 
 #: samples whose values are compared with equal draws, those that differ first, then others spread over the set; of all others fingerprints
 REPLAYED = 32

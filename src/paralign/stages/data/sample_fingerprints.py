@@ -16,8 +16,8 @@ import numpy as np
 from paralign.dtypes import EPS, is_floating
 from paralign.model import Coverage
 from paralign.stages.common.judging import ROUNDING
+from paralign.worker.datasets.whole import BINS
 from paralign.worker.protocol import Data
-from paralign.worker.whole import BINS
 
 if TYPE_CHECKING:
     from paralign.capture import Capture

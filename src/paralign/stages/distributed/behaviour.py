@@ -221,7 +221,7 @@ def shares(ranks: Sequence[Share], alone: Share | None) -> Shares:
     """How the samples that one process is given are spread over the ranks.
 
     Args:
-        ranks: of each rank, what :func:`paralign.worker.share.share` told.
+        ranks: of each rank, what :func:`paralign.worker.ranks.share.share` told.
         alone: the same of one process without a launcher.
     """
     if alone is None:

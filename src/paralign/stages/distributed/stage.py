@@ -32,7 +32,7 @@ from paralign.run.recorder import both
 from paralign.stages.distributed.behaviour import LIMIT
 from paralign.stages.distributed.traits import Side, Trait, settled, traits
 from paralign.worker.protocol import Ranked, Single
-from paralign.worker.rank import FOLLOWED
+from paralign.worker.ranks.rank import FOLLOWED
 
 if TYPE_CHECKING:
     from paralign.capture.merged import Merged

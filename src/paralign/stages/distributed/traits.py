@@ -13,9 +13,9 @@ import numpy as np
 from paralign.stages.distributed import behaviour
 from paralign.stages.distributed.behaviour import Average, Evidence, Found, Spread, Way, Writers
 from paralign.worker.protocol import InOneProcess, LocalMetric, Ranked, RankTold, Single
-from paralign.worker.session import DOUBLE, NATIVE
-from paralign.worker.share import LEFT, gradients_of_ranks
-from paralign.worker.single import GIVEN, JOINED
+from paralign.worker.ranks.share import LEFT, gradients_of_ranks
+from paralign.worker.ranks.single import GIVEN, JOINED
+from paralign.worker.sides.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -11,9 +11,9 @@ from paralign.model import DIVERGED, NOT_TESTED, UNDERPOWERED, Finding, StageRes
 from paralign.run.kinds_of_inputs import Kind
 from paralign.stages.common import precision
 from paralign.stages.common.judging import Method, final, paired, points_of
-from paralign.worker.feed import name_of
+from paralign.worker.datasets.feed import name_of
 from paralign.worker.protocol import Forward
-from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.sides.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from paralign.capture import Capture

@@ -8,7 +8,7 @@ import numpy as np
 
 from paralign.comparison import compare_pair
 from paralign.model import DIVERGED
-from paralign.worker.session import NATIVE
+from paralign.worker.sides.session import NATIVE
 
 if TYPE_CHECKING:
     from paralign.capture import Capture

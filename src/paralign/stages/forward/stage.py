@@ -20,7 +20,7 @@ from paralign.stages.common.judging import FLOAT64, PARTLY, Noises, choose, conc
 from paralign.stages.common.repeatability import HIDING, REPEATED, SAID, explains
 from paralign.stages.forward import further, handed, moved_weights
 from paralign.worker.protocol import Forward, Lowered
-from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.sides.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from paralign.capture import Capture

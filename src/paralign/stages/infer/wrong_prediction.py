@@ -17,7 +17,7 @@ from paralign.model import Divergence, Point
 from paralign.run import command_line
 from paralign.run.command_line import PATH, PYTHON, filled, split
 from paralign.run.invocation import is_python
-from paralign.worker.prediction import OUT
+from paralign.worker.predictions.prediction import OUT
 from paralign.worker.protocol import Predicted
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from paralign.model import ALIGNED, DIVERGED, Coverage
 from paralign.stages.common import forward_passes, lower_precision, repeatability
 from paralign.stages.common.judging import FLOAT64, final, paired, points_of
 from paralign.worker.protocol import Batch, BatchLosses, Evaluate, Lowered
-from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.sides.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from paralign.errors import WorkerFailed
 from paralign.model import DIVERGED, Finding, Pair, Record
 from paralign.stages.common.judging import choose, final, paired, points_of
 from paralign.worker.protocol import Second
-from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.sides.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from paralign.context import Context

@@ -21,7 +21,7 @@ from paralign.stages.common.judging import PARTLY, choose, conclude, final, pair
 from paralign.stages.data.stage import first
 from paralign.stages.loss import further_batches, second_gradients
 from paralign.worker.protocol import Attached, Loss, Lowered
-from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.sides.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from paralign.context import Context

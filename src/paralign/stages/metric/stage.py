@@ -16,9 +16,9 @@ from paralign.stages.common import nonfinite, probing
 from paralign.stages.common.judging import ROUNDING, conclude, paired, points_of
 from paralign.stages.data.stage import first
 from paralign.stages.metric import evaluating, metric_lines
-from paralign.worker.metrics import MOVED, MOVED_DOUBLE, REVERSED
+from paralign.worker.evaluation.metrics import MOVED, MOVED_DOUBLE, REVERSED
 from paralign.worker.protocol import Evaluate, Metric
-from paralign.worker.session import DOUBLE
+from paralign.worker.sides.session import DOUBLE
 
 if TYPE_CHECKING:
     from paralign.capture import Capture

@@ -18,8 +18,8 @@ from paralign.stages.data.stage import first
 from paralign.stages.forward.handed import is_given
 from paralign.stages.offline import module_outputs
 from paralign.worker.protocol import runs_of
-from paralign.worker.session import DOUBLE, NATIVE
-from paralign.worker.trees import leaves
+from paralign.worker.sides.session import DOUBLE, NATIVE
+from paralign.worker.values.trees import leaves
 
 if TYPE_CHECKING:
     from pathlib import Path

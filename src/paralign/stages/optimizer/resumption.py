@@ -14,14 +14,14 @@ from paralign.capture import Capture, CaptureWriter, clear
 from paralign.errors import WorkerFailed
 from paralign.model import ALIGNED, DIVERGED, Coverage, Manifest, Noise, Pair, StageResult, Stats, Unjudged
 from paralign.worker.protocol import Resuming
-from paralign.worker.resuming import add_state, state_of
+from paralign.worker.steps.resuming import add_state, state_of
 
 if TYPE_CHECKING:
     from paralign.context import Context
     from paralign.run.recorder import Recorder
     from paralign.stages.steps.equal_gradients import Experiment
     from paralign.weights import Plan
-    from paralign.worker.optimizer_state import State
+    from paralign.worker.optimization.optimizer_state import State
 
 #: updates before the interruption
 AT = 2

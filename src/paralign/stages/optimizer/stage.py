@@ -23,7 +23,7 @@ from paralign.stages.optimizer import groups, resumption
 from paralign.stages.steps import equal_gradients, native_updates, rate_schedules, shared_rates, update_explaining
 from paralign.worker.protocol import Measures, Ran, Schedule, Scheduled
 from paralign.worker.protocol.wire import encode
-from paralign.worker.session import DOUBLE
+from paralign.worker.sides.session import DOUBLE
 
 if TYPE_CHECKING:
     from paralign.context import Context

@@ -20,7 +20,7 @@ from paralign.stages.steps.equal_gradients import Experiment, Given, record_step
 from paralign.stages.steps.traced_moves import Moves, moves_of
 from paralign.worker.protocol import Ran
 from paralign.worker.protocol.wire import encode
-from paralign.worker.session import DOUBLE
+from paralign.worker.sides.session import DOUBLE
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

@@ -12,7 +12,7 @@ from paralign.locate.optimizer import term_causes as causes
 from paralign.model import Manifest, StageResult
 from paralign.run.recorder import both
 from paralign.worker.protocol import Update, runs_of
-from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.sides.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -24,7 +24,7 @@ from paralign.stages.common.judging import FLOAT64
 from paralign.stages.steps import resolution
 from paralign.stages.steps.equal_gradients import Given, record_steps
 from paralign.worker.protocol import Update
-from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.sides.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from paralign.capture import Capture

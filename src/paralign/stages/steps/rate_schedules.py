@@ -17,8 +17,8 @@ from paralign.model import ALIGNED, DIVERGED, Coverage, Divergence, Noise, Pair,
 from paralign.run.pace import EPOCH, ITERATION
 from paralign.stages.common.judging import CONSTANTS
 from paralign.worker import protocol
+from paralign.worker.optimization.schedule import PATIENCE
 from paralign.worker.protocol import Ahead
-from paralign.worker.schedule import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

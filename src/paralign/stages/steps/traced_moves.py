@@ -16,7 +16,7 @@ from paralign.locate.optimizer.update_rules import Trace
 from paralign.model import DIVERGED, Noise, Pair, Unjudged
 from paralign.stages.common.judging import CONSTANTS
 from paralign.stages.steps import resolution
-from paralign.worker.session import DOUBLE
+from paralign.worker.sides.session import DOUBLE
 
 if TYPE_CHECKING:
     from collections.abc import Collection

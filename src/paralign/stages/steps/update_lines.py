@@ -16,7 +16,7 @@ from paralign.locate.provenance.settings.group_choice import Choice
 from paralign.locate.provenance.settings.group_settings import Group
 from paralign.model import Divergence, Point, StageResult
 from paralign.worker.protocol import Stepping, Update, built_of
-from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.sides.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ import numpy as np
 
 from paralign.trainlog.lines import EVAL, TRAIN
 from paralign.worker.protocol import Train, Trained
-from paralign.worker.watchedlog import RATE
+from paralign.worker.trainings.watchedlog import RATE
 
 if TYPE_CHECKING:
     from paralign.capture import Capture

@@ -27,7 +27,7 @@ from paralign.stages.common.forward_passes import reference_alone
 from paralign.stages.common.judging import FLOAT64, PARTLY, PERTURBATION, choose, final, paired, points_of
 from paralign.stages.weights import uses
 from paralign.worker.protocol import Calls, Forward, Load, Lowered
-from paralign.worker.session import DOUBLE, NATIVE
+from paralign.worker.sides.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

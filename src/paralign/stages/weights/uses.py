@@ -11,7 +11,7 @@ from paralign.locate.runs.dataflow import Graph
 from paralign.run.recorder import both
 from paralign.weights import Use
 from paralign.worker.protocol import Operations
-from paralign.worker.session import NATIVE
+from paralign.worker.sides.session import NATIVE
 
 if TYPE_CHECKING:
     from paralign.capture import Capture

@@ -218,7 +218,7 @@ class Batch(Task[Nothing], task="batch"):
 class Fed:
     """How many batches there were, and how inputs and labels lie in one.
 
-    See :func:`paralign.worker.feed.joined`.
+    See :func:`paralign.worker.datasets.feed.joined`.
     """
 
     batches: int

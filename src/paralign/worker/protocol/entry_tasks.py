@@ -39,7 +39,7 @@ class Definition:
 class EntryCall(FunctionCall):
     """A call of a function, or of a method of the object of a number; 0 of none.
 
-    ``gave``: figures of what it gave back within the entry (``result_figures.py``); '' where they say nothing of a call made again.
+    ``gave``: figures of what it gave back within the entry (``calls/result_figures.py``); '' where they say nothing of a call made again.
     """
 
     object_: int = 0

@@ -113,7 +113,7 @@ class RankTold:
 
 @dataclass(frozen=True)
 class Ranked(Task[RankTold], task="distributed"):
-    """A data-parallel program in small, done by every rank (:mod:`paralign.worker.rank`).
+    """A data-parallel program in small, done by every rank (:mod:`paralign.worker.ranks.rank`).
 
     Args:
         split: of the training; ``evaluation``: of the metric.
@@ -131,7 +131,7 @@ class Ranked(Task[RankTold], task="distributed"):
 class MemoryWatched:
     """The containers, lines and graphs that grow, over how many steps.
 
-    ``unwatched``: why the side's own ``train_step`` was not what was watched, ''. See :mod:`paralign.worker.memory`.
+    ``unwatched``: why the side's own ``train_step`` was not what was watched, ''. See :mod:`paralign.worker.trainings.memory`.
     """
 
     containers: List[Dict[str, Any]]

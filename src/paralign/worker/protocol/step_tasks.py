@@ -144,7 +144,7 @@ class Updated(Ran):
     """Updates.
 
     Args:
-        optimizer: what it tells of itself (:func:`paralign.worker.optimizers.describe`).
+        optimizer: what it tells of itself (:func:`paralign.worker.optimization.optimizers.describe`).
         built: ``optimizer`` and ``scheduler`` -> the line that built it.
         arguments: those that the optimizer was made with.
         rates: of each step and group.

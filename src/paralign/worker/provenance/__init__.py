@@ -1,4 +1,4 @@
 """Which expression of the user's own Python made each value, of which others.
 
-It is recorded while the user's modules run once more.
+In: a pass, a training or an evaluation, run once more with the user's modules rewritten. Out: the recorded expressions.
 """

@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Optional, Tuple
 import numpy as np
 
 from paralign.errors import UnsupportedTensor, message_of
-from paralign.worker.composed_schedules import ruling
-from paralign.worker.feed import batches, form_of, joined, own_form
-from paralign.worker.forward import attempt
-from paralign.worker.metrics import arrays_of, as_tensors
-from paralign.worker.own_step import before_updates, kept
-from paralign.worker.pacing import advancing, wants_metric
-from paralign.worker.program import takes
+from paralign.worker.datasets.feed import batches, form_of, joined, own_form
+from paralign.worker.evaluation.metrics import arrays_of, as_tensors
+from paralign.worker.instrumentation.fresh_imports import rewritten
+from paralign.worker.instrumentation.observed import Recorder
+from paralign.worker.instrumentation.value_marks import array_of, picture_of
+from paralign.worker.optimization.pacing import advancing, wants_metric
+from paralign.worker.optimization.schedule import schedule_of
+from paralign.worker.optimization.several import as_one, rates_of
+from paralign.worker.passes.forward import attempt
+from paralign.worker.predictions.program import takes
 from paralign.worker.protocol import Evaluate, ExpressionsTold, Provenance
-from paralign.worker.provenance.fresh_imports import rewritten
-from paralign.worker.provenance.observed import Recorder
+from paralign.worker.provenance.composed_schedules import ruling
 from paralign.worker.provenance.run import Roots, Run
-from paralign.worker.provenance.value_marks import array_of, picture_of
 from paralign.worker.provenance.whole_training import train
-from paralign.worker.schedule import schedule_of
-from paralign.worker.session import NATIVE, Session, takes_nothing
-from paralign.worker.several import as_one, rates_of
-from paralign.worker.trees import leaves
+from paralign.worker.sides.session import NATIVE, Session, takes_nothing
+from paralign.worker.steps.own_step import before_updates, kept
+from paralign.worker.values.trees import leaves
 
 if TYPE_CHECKING:
     from paralign.capture import Capture, CaptureWriter

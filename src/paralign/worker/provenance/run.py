@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optiona
 
 if TYPE_CHECKING:
     from paralign.capture import Capture, CaptureWriter
+    from paralign.worker.instrumentation.observed import Recorder
     from paralign.worker.protocol import Provenance
-    from paralign.worker.provenance.observed import Recorder
-    from paralign.worker.session import Session
+    from paralign.worker.sides.session import Session
 
 Functions = Dict[str, Callable[..., Any]]
 Roots = Dict[str, int]

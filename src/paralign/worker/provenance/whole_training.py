@@ -11,10 +11,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, List
 
 from paralign.adapters.base import Training
-from paralign.worker.own_step import before_updates
+from paralign.worker.optimization.schedule import schedule_of
 from paralign.worker.protocol import Train
-from paralign.worker.schedule import schedule_of
-from paralign.worker.watchedlog import Stopped, WatchedLog
+from paralign.worker.steps.own_step import before_updates
+from paralign.worker.trainings.watchedlog import Stopped, WatchedLog
 
 if TYPE_CHECKING:
     from paralign.worker.provenance.run import Run

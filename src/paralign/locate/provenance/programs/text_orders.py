@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from paralign.locate.provenance.search.blame import Blamed
-from paralign.worker.provenance.value_marks import texts_of
+from paralign.worker.instrumentation.value_marks import texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

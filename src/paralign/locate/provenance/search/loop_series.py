@@ -13,7 +13,7 @@ import numpy as np
 
 from paralign.locate.provenance.values.expression_counterparts import TELLING, origin
 from paralign.locate.provenance.values.seen_values import SAME
-from paralign.worker.provenance.value_marks import order_of
+from paralign.worker.instrumentation.value_marks import order_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

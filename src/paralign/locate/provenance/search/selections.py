@@ -16,7 +16,7 @@ from paralign.locate.provenance.values.expression_counterparts import SAME_RMS, 
 from paralign.locate.provenance.values.readings import taken_as
 from paralign.locate.provenance.values.seen_values import SAME
 from paralign.locate.reaching import reached
-from paralign.worker.provenance.value_marks import order_of
+from paralign.worker.instrumentation.value_marks import order_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

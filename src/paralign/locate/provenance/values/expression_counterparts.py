@@ -12,7 +12,7 @@ import numpy as np
 from paralign.adapters._kinds import common
 from paralign.locate.provenance.values.seen_values import Seen
 from paralign.locate.provenance.values.value_graph import COMMON
-from paralign.worker.provenance.value_marks import order_of
+from paralign.worker.instrumentation.value_marks import order_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

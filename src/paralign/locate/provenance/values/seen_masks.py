@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from paralign.locate.provenance.values.seen_values import Seen
-from paralign.worker.provenance.value_marks import order_of
+from paralign.worker.instrumentation.value_marks import order_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,8 +12,8 @@ import numpy as np
 from paralign.errors import CaptureFormatError
 from paralign.locate.provenance.values.settings_files import SettingsFiles
 from paralign.locate.reaching import reached
+from paralign.worker.instrumentation.events import LEFT
 from paralign.worker.protocol import Provenance
-from paralign.worker.provenance.events import LEFT
 from paralign.worker.provenance.recording import EVENTS
 
 if TYPE_CHECKING:
