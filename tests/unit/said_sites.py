@@ -175,7 +175,7 @@ def texts(module: Module, node: ast.expr | None, depth: int = 0) -> list[str]:
         both = itertools.product(*(texts(module, end, depth) or [PART] for end in (node.left, node.right)))
         return [one + other for one, other in itertools.islice(both, MOST)]
     if isinstance(node, ast.Name) and depth < DEPTH:
-        return _of_name(module, node, depth)[:MOST] or [PART]
+        return list(dict.fromkeys(_of_name(module, node, depth)))[:MOST] or [PART]
     inside = _choices(node)
     return [PART] if inside is None else [text for value in inside for text in texts(module, value, depth)]
 
@@ -369,7 +369,8 @@ SAME = frozenset(
         'assert_aligned(Side(model=...), Side(model=...), inputs=...), or assert_aligned("ports/mobilenet")',
         *("log.step(loss=...), log.evaluation(acc=...)", "model = log.model(build_model())"),
         *("PARALIGN_ADAPTERS", "manifest.json", "port.json", "paralign.toml", "paralign-data-1", "candidate_log", "reference_log"),
-        *("leaky_relu", "fan_in", "build_model", "build_dataset", "build_dataloader", "train_step"),
+        *("leaky_relu", "fan_in", "build_model", "build_dataset", "build_dataloader", "build_optimizer"),
+        *("train_step", "schedule_metric"),
         "SGD, Momentum, Adam, AdamW, NAdam, RAdam, Adamax, Adagrad, Adadelta, RMSprop, Rprop, Lamb",
         # what a side failed with: a class, or one of the protocol's words, as report.json has them
         *("exited", "timeout", "forked", "crashed", "killed", "left", "stopped", "launcher", "foreign answer"),

@@ -123,7 +123,7 @@ def run(requests: Sequence[Request], python: str | None) -> None:
 
 
 def _asked(requests: Sequence[Request], python: str) -> list[dict[str, str]]:
-    """What ``worker/interpreter/specimen.py`` answers, run in a folder that is removed afterwards.
+    """What ``specimen.py`` of the worker answers, run in a folder that is removed afterwards.
 
     Whatever the calls write goes with it.
     """

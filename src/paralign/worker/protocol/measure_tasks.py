@@ -113,7 +113,7 @@ class RankTold:
 
 @dataclass(frozen=True)
 class Ranked(Task[RankTold], task="distributed"):
-    """A data-parallel program in small, done by every rank (:mod:`paralign.worker.ranks.rank`).
+    """A data-parallel program in small, done by every rank (``ranks/rank.py``).
 
     Args:
         split: of the training; ``evaluation``: of the metric.
