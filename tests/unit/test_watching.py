@@ -370,6 +370,21 @@ def test_the_equivalent_is_said_by_name(operation, says):
     assert [says in note for note in divergence.notes] == [True]
 
 
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("rows = paddle.gather(h, index, axis=1)", ["take_along_axis"]),
+        ("x = x.scatter(index, value).masked_fill(mask, 0)", ["put_along_axis", "paddle.where"]),
+        ("gathered = regather(gather_index)", []),
+        (None, []),
+    ],
+)
+def test_what_the_line_calls_by_a_name_of_pytorch_is_said(code, says):
+    divergence = Divergence(Point("m", "aten.addmm.default"), Point("m", "linear", code=code))
+    say(StageResult("forward", divergences=[divergence]), "paddle")
+    assert [said in note for said, note in zip(says, divergence.notes, strict=True)] == [True] * len(says)
+
+
 def test_other_operations_say_nothing():
     assert profile_of("paddle").equivalent("aten.mm.default") is None
     assert profile_of("torch").equivalent("aten.gather.default") is None

@@ -19,6 +19,7 @@ from paralign.locate.runs.traverse import (
     common,
     computing,
     computing_users,
+    first_wrong,
     inner_lines,
     made_by,
     makers,
@@ -377,7 +378,7 @@ def _made_for_it(judgement: Judgement, operation: Operation, other: Operation | 
         if before.maker is None or not before.maker.stack:
             continue
         if _is_wrongly_used(judgement, before):
-            return parting(before.maker, operation)
+            return parting(first_wrong(judgement, before.maker), operation)
     return None
 
 

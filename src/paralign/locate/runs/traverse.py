@@ -81,6 +81,26 @@ def computing(operation: Operation | None) -> Operation | None:
     return operation
 
 
+#: operations between a wrong value and the right one picked of it: a statement or two of indexing
+PICKED = 8
+
+
+def first_wrong(judgement: Judgement, picks: Operation) -> Operation:
+    """What made a wrong value of right ones, if a right one was picked of it; else ``picks``.
+
+    Elements may be those of another value of the reference by chance: one row of wrong rows is a row of it.
+    """
+    maker = picks
+    for _ in range(PICKED):
+        wrong = judgement.wrong_inputs(maker)
+        if not wrong or wrong[0].maker is None or not wrong[0].maker.stack:
+            return picks
+        maker = wrong[0].maker
+        if maker.inputs and judgement.takes_right(maker):
+            return maker
+    return picks
+
+
 def made(operation: Operation) -> list[Value]:
     """What an operation makes for others to take, not what a normalisation notes besides."""
     return [v for v in operation.outputs if v.users] or list(operation.outputs[:1])
