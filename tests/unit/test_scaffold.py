@@ -150,7 +150,10 @@ def test_functions_of_the_repository_are_called_where_they_take_what_is_given(re
 def test_functions_that_cannot_just_be_called_are_left_to_the_user(repository, tmp_path, text):
     (repository / "train.py").write_text(text)
     write(tmp_path / "port", survey(repository))
-    assert (tmp_path / "port" / "reference.py").read_text().count("CHECK: write the call of train.py") == 3
+    ours = (tmp_path / "port" / "reference.py").read_text()
+    assert ours.count("CHECK: write the call of train.py") == 2
+    assert "    return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda n: 1 / (n + 1))" in ours.splitlines()
+    assert "#     return objective(outputs, labels)" not in ours.splitlines()  # the loss is no metric
 
 
 @pytest.mark.parametrize(
@@ -447,3 +450,202 @@ def test_losses_are_given_what_they_take(repository, tmp_path, call, outputs):
     made = make(spec if "keywords" in spec else drawn, tmp_path, "labels", 0)
     labels = {name: torch.from_numpy(value.array) for name, value in made.items()} if "keywords" in spec else torch.from_numpy(made.array)
     assert torch.isfinite(scope["loss"](eval(outputs), labels))
+
+
+# -- styles of repositories ------------------------------------------------------------------------------------------------------
+
+NET = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, width=8):
+        super().__init__()
+        self.out = nn.Linear(3, width)
+
+    def forward(self, x):
+        return self.out(x)
+"""
+
+
+def written(tmp_path, **files):
+    """Both sides of the project of a repository of these files."""
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    write(tmp_path / "project", survey(folder))
+    sides = [(tmp_path / "project" / f"{side}.py").read_text(encoding="utf-8") for side in ("reference", "candidate")]
+    for side in sides:
+        compile(side, "side", "exec")
+        compile("\n".join(uncommented(side)), "side", "exec")
+    return sides
+
+
+def uncommented(side):
+    """What a user gets who uncomments all functions; those without a body are left out."""
+    lines = [line[2:] if line.startswith("# ") else "" for line in side.partition("Fill in and uncomment:")[2].splitlines()]
+    return [line.replace("(…)", "()").replace("return …", "return None") for line in lines if line.startswith(("def", " "))]
+
+
+FLAT = """
+import torch
+import torchvision.transforms as T
+from torch.utils.data import DataLoader
+from torchvision.datasets import CIFAR10
+from model import Net
+steps = T.Compose([T.Resize((8, 8)), T.ToTensor()])
+train = CIFAR10("data", train=True, transform=steps)
+loader = DataLoader(train, batch_size=16, shuffle=True)
+
+def top(output, target):
+    return (output.argmax(1) == target).float().mean()
+
+def my_loss(output, target):
+    return ((output - target) ** 2).mean()
+
+def predict_file(model, path):
+    return model(torch.load(path))
+"""
+
+
+def test_data_metrics_and_predictions_of_scripts_stand_in_the_comments(tmp_path):
+    ours, theirs = written(tmp_path, model=NET, train=FLAT)
+    for expected in (
+        "#     # called as: torchvision.datasets.CIFAR10('data', train=True, transform=steps)  train.py:8",
+        "#     return torch.utils.data.DataLoader(build_dataset(split), batch_size=16, shuffle=True)",
+        "#     return [torchvision.transforms.Resize((8, 8)), torchvision.transforms.ToTensor()]  # train.py:7",
+        "#     from train import top",
+        "#     return top(outputs, labels)",
+        "#     return predict_file(…)  # train.py:17: predict_file(model, path)",
+    ):
+        assert expected in ours.splitlines()
+    assert "my_loss" not in ours
+    assert "#     return paddle.io.DataLoader(build_dataset(split), batch_size=16, shuffle=True)" in theirs.splitlines()
+
+
+def test_a_model_in_a_script_is_said_to_run_it(tmp_path):
+    ours, _ = written(tmp_path, train=NET + "\nprint(Net())\n")
+    assert "    # CHECK: importing train.py runs what stands outside of its functions" in ours
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("self.save_hyperparameters()", "torch.optim.Adam(model.parameters(), lr=0.01)"),
+        ("self.hparams = load()", None),
+    ],
+)
+def test_settings_that_a_class_saves_are_filled_in(tmp_path, text, expected):
+    system = f"""
+import torch
+class System:
+    def __init__(self, lr=0.01):
+        {text}
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters(), lr=self.hparams.lr)
+"""
+    ours, _ = written(tmp_path, model=NET, system=system)
+    assert (f"    return {expected}" in ours.splitlines()) == (expected is not None)
+    assert ("CHECK: write the call of system.py:7" in ours) == (expected is None)
+
+
+@pytest.mark.parametrize(
+    ("kept", "filled"),
+    [("self.size = size", True), ("self.size, self.path = size, path", True), ("self.size = 2 * size", False), ("pass", False)],
+)
+def test_settings_that_a_class_keeps_are_filled_in_where_nothing_changes_them(tmp_path, kept, filled):
+    data = f"""
+from torch.utils.data import DataLoader
+class Loaders:
+    def __init__(self, path="x", size=16):
+        {kept}
+    def train(self):
+        return DataLoader(self.data, batch_size=self.size)
+"""
+    ours, _ = written(tmp_path, model=NET, data=data)
+    assert ("batch_size=16)" in ours) == filled
+    assert ("batch_size=self.size)" in ours) != filled
+
+
+@pytest.mark.parametrize(
+    ("law", "stands"), [("lambda n: min(1.0, (n + 1) / 100)", True), ("lambda n: n * warmup", False), ("lambda n, k=steps: n / k", False)]
+)
+def test_functions_of_nothing_else_stand_as_they_are(tmp_path, law, stands):
+    program = f"import torch\nsched = torch.optim.lr_scheduler.LambdaLR(optimizer, {law})\n"
+    ours, _ = written(tmp_path, model=NET, program=program)
+    assert (f"    return torch.optim.lr_scheduler.LambdaLR(optimizer, {law})" in ours.splitlines()) == stands
+
+
+REGISTRY = """
+from torch import nn
+from registry import MODELS, LOSSES
+
+@MODELS.register()
+class Stem(nn.Module):
+    def forward(self, x):
+        return x
+
+@MODELS.register_module(name="whole")
+class Whole(nn.Module):
+    def __init__(self, stem, width=4):
+        super().__init__()
+        self.stem = MODELS.build(stem)
+
+    def forward(self, x):
+        return self.stem(x)
+
+@LOSSES.register("near")
+class NearLoss(nn.Module):
+    def __init__(self, weight=1.0):
+        super().__init__()
+
+    def forward(self, output, target):
+        return (output - target).abs().mean()
+"""
+
+CONFIGURATION = """
+model = dict(type="whole", width=6, stem=dict(type="Stem"))
+loss = {"type": "near", "weight": 5.0}
+optimizer = dict(type="RMSprop", lr=0.02)
+schedule = dict(type="StepLR", step_size=7)
+other = dict(type="Unknown", x=1)
+odd = [dict(type=3), dict(type="not a name"), {"type": "RMSprop", 5: 1}, {"type": "Adam", "a b": 1}, {**other}]
+"""
+
+
+def test_configurations_of_a_registry_are_read(tmp_path):
+    ours, theirs = written(tmp_path, parts=REGISTRY, config=CONFIGURATION)
+    for expected in (
+        "    from parts import Whole",
+        "    # called as: Whole(width=6, stem=dict(type='Stem'))",
+        "    return NearLoss(weight=5.0)(outputs, labels)  # as config.py:3",
+        "    return torch.optim.RMSprop(model.parameters(), lr=0.02)",
+        "    return torch.optim.lr_scheduler.StepLR(optimizer, step_size=7)",
+    ):
+        assert expected in ours.splitlines()
+    assert "Unknown" not in ours + theirs
+
+
+def test_an_own_loss_that_is_built_otherwise_says_so(tmp_path):
+    ours, _ = written(tmp_path, parts=REGISTRY, program="from parts import NearLoss\nloss = NearLoss(weight=find())\n")
+    assert "    # called as: NearLoss(weight=find())" in ours.splitlines()
+    assert "# CHECK: not as it is called, parts.py:20" in ours
+
+
+def test_a_function_that_needs_more_than_is_given_is_named(tmp_path):
+    solver = "from torch import optim\ndef make(cfg, model):\n    return optim.Adam(model.parameters(), lr=cfg.lr)\n"
+    ours, _ = written(tmp_path, model=NET, solver=solver)
+    assert "    # make(cfg, model) of solver.py makes it" in ours.splitlines()
+
+
+def test_calls_cannot_break_out_of_the_comments(tmp_path):
+    hostile = 'from torch.utils.data import DataLoader\nDataLoader(data, collate_fn=eval("""a\nimport os\n"""), name="\\"\\"\\"")\n'
+    (tmp_path / "repository").mkdir()
+    for name, text in (("model", NET), ("program", hostile)):
+        (tmp_path / "repository" / f"{name}.py").write_text(text, encoding="utf-8")
+    write(tmp_path / "project", survey(tmp_path / "repository"))
+    for side in ("reference", "candidate"):
+        body = compile((tmp_path / "project" / f"{side}.py").read_text(encoding="utf-8"), "side", "exec", ast.PyCF_ONLY_AST).body
+        assert {type(each).__name__ for each in body} <= {"Expr", "Import", "ImportFrom", "FunctionDef"}
+        assert not any(alias.name == "os" for each in body if isinstance(each, ast.Import) for alias in each.names)

@@ -81,6 +81,18 @@ def assigned(tree: ast.ClassDef, name: str) -> list[ast.expr]:
     return found
 
 
+def unpacked(tree: ast.ClassDef, name: str) -> list[ast.expr]:
+    """All that a class puts into an attribute beside others: ``self.x, self.y = x, y``."""
+    found = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Tuple):
+            continue
+        for target in node.targets:
+            if isinstance(target, ast.Tuple) and len(target.elts) == len(node.value.elts):
+                found += [value for each, value in zip(target.elts, node.value.elts, strict=True) if own(each) == name]
+    return found
+
+
 def local(tree: ast.ClassDef, name: str) -> list[ast.expr]:
     """All that the methods of a class put into a name of their own."""
     nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]

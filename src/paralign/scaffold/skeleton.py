@@ -12,6 +12,7 @@ from paralign.catalogue.naming import paddle_name
 from paralign.catalogue.parameters import stored
 from paralign.errors import UsageError, quoted, unwritten
 from paralign.scaffold import input_tables
+from paralign.scaffold.data_functions import LABELS, MOST, OUTPUTS, commented
 from paralign.scaffold.survey import GIVEN, Kind, Use, unpacks
 
 if TYPE_CHECKING:
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
 #: the folder of the port in a project
 PORT = "port"
-
-#: names that are listed beside the one that was chosen
-MOST = 12
 
 
 @dataclass(frozen=True)
@@ -204,7 +202,7 @@ def _build_model(found: Survey, model: Definition, what: str) -> str:
     listed = "".join(f"    # also there: {each.name}  {each.place}\n" for each in others)
     arguments = ", ".join(str(each) for each in model.parameters)
     head = f'def build_model():\n    """{what}."""\n{listed}'
-    imported = _import(model.place.path, model.name)
+    imported = _runs(found, model.place.path) + _import(model.place.path, model.name)
     calls = [(file.path, each) for file in found.files for each in _calls_of(file, model)]
     literal = next((each for each in calls if input_tables.is_whole(each[1], found)), None)
     if literal is not None:
@@ -229,6 +227,14 @@ def _calls_of(file: File, model: Definition) -> list[ast.Call]:
     return [call for call in found if call.lineno not in inside]
 
 
+def _runs(found: Survey, path: Path) -> str:
+    """A warning where importing a file does more than define."""
+    if not any(file.path == path and file.runs for file in found.files):
+        return ""
+    told = "runs what stands outside of its functions: guard that by __name__, or move it"
+    return f"    # CHECK: importing {_comment(path.as_posix())} {told}\n"
+
+
 def _import(path: Path, name: str) -> str:
     """An import of a name from a file below the root, or why there can be none."""
     parts = [*path.parent.parts, path.stem]
@@ -243,7 +249,7 @@ def _filled(signature: str, what: Use | Definition | None, found: Survey) -> str
     if what is None:
         return ""
     if not isinstance(what, Use):
-        return _own_loss(signature, what)
+        return _own_loss(signature, what, found)
     kind = {"loss": "the loss", "build_optimizer": "the optimizer", "build_scheduler": "the schedule"}[signature.partition("(")[0]]
     others = [f"    # also there: {_comment(each.text)}  {each.place}\n" for each in found.used(what.kind) if each is not what][:MOST]
     head = f'def {signature}:\n    """As {what.place} has {kind}."""\n{"".join(others)}'
@@ -254,6 +260,11 @@ def _filled(signature: str, what: Use | Definition | None, found: Survey) -> str
     own = _own_function(what)
     if own:
         return f"{head}{_import(what.place.path, own.partition('(')[0])}    return {own}\n"
+    if what.alone:
+        return f"{head}    return {text}\n"
+    if what.within is not None:
+        given = ", ".join(_comment(str(each)) for each in what.within.parameters)
+        head += f"    # {what.within.name}({given}) of {what.place.path.as_posix()} makes it\n"
     return f'{head}    # {_comment(what.text)}\n    raise NotImplementedError("CHECK: write the call of {what.place} with its values")\n'
 
 
@@ -267,10 +278,8 @@ _GIVEN_AS = {
     ),
     Kind.SCHEDULER: (dict.fromkeys(("optimizer", "optim", "opt"), "optimizer"),),
     Kind.LOSS: (
-        dict.fromkeys(
-            ("outputs", "output", "logits", "preds", "pred", "predictions", "prediction", "scores", "y_pred", "y_hat"), "outputs"
-        ),
-        dict.fromkeys(("labels", "label", "targets", "target", "y", "y_true", "gt", "masks", "mask"), "labels"),
+        dict.fromkeys(OUTPUTS, "outputs"),
+        dict.fromkeys(LABELS, "labels"),
     ),
 }
 
@@ -288,11 +297,21 @@ def _own_function(use: Use) -> str:
     return f"{use.within.name}({', '.join(names[name] for name, names in zip(named, known, strict=True))})"
 
 
-def _own_loss(signature: str, what: Definition) -> str:
+def _own_loss(signature: str, what: Definition, found: Survey) -> str:
+    """A loss class of the repository, built as its programs or configurations build it."""
+    import ast
+
     head = f'def {signature}:\n    """The repository\'s own {what.name}."""\n{_import(what.place.path, what.name)}'
+    calls = [(file.path, each) for file in found.files for each in _calls_of(file, what)]
+    literal = next((each for each in calls if input_tables.is_whole(each[1], found)), None)
+    if literal is not None:
+        place, call = literal
+        return f"{head}    return {input_tables.whole(call, what, found)}(outputs, labels)  # as {place.as_posix()}:{call.lineno}\n"
+    seen = f"    # called as: {_comment(ast.unparse(calls[0][1]))}\n" if calls else ""
     if what.required:
-        return f'{head}    raise NotImplementedError("CHECK: build {what.name} with {", ".join(what.required)}")\n'
-    return f"{head}    return {what.name}()(outputs, labels)  # {what.place}\n"
+        return f'{head}{seen}    raise NotImplementedError("CHECK: build {what.name} with {", ".join(what.required)}")\n'
+    check = "CHECK: not as it is called, " if calls else ""
+    return f"{head}{seen}    return {what.name}()(outputs, labels)  # {check}{what.place}\n"
 
 
 def _call(use: Use) -> str:
@@ -370,38 +389,8 @@ def _has_momentum(text: str) -> bool:
 
 
 def _commented(found: Survey, prefix: str) -> str:
-    """The functions about data and prediction as comments.
-
-    With the data sets of the repository.
-    """
-    sets = found.classes(Kind.DATASET)
-    listed = "".join(
-        f"# {each.name}({', '.join(map(_comment, map(str, each.parameters)))})  {prefix}{each.place}\n" for each in sets[:MOST]
-    )
-    built, imported = "…", ""
-    if sets:
-        built = f"{sets[0].name}(…)"
-        source = _import(sets[0].place.path, sets[0].name).strip()
-        imported = f"#     {source}\n" if source else ""
-    return f"""\
-# Stages without their functions are skipped and reported as not tested. Fill in and uncomment:
-{listed}#
-# def build_dataset(split):
-#     \"\"\"Anything with a length and indices; split is what [data] split says.\"\"\"
-{imported}#     return {built}
-#
-# def build_dataloader(split):
-#     \"\"\"Batches, not shuffled for evaluation.\"\"\"
-#
-# def transforms(split):
-#     \"\"\"The list of transforms, so that each can be compared.\"\"\"
-#
-# def metric(outputs, labels):
-#     \"\"\"A number, or a dict of them.\"\"\"
-#
-# def predict(path, model):
-#     \"\"\"What the prediction program gives for a file.\"\"\"
-"""
+    """The functions about data and prediction as comments."""
+    return commented(found, prefix, _import, _base if prefix else str, _comment)
 
 
 # -- the port's tree -----------------------------------------------------------------------------------------------------------

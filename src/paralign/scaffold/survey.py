@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 
 from paralign.capture.bounds import checked_path, near
 from paralign.errors import UsageError
+from paralign.scaffold.configurations import calls as configurations
+from paralign.scaffold.configurations import registered
 from paralign.scaffold.examples import Example, find
 from paralign.scaffold.losses import FUNCTIONAL, Losses, Source
+from paralign.scaffold.parts import assigned, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,6 +125,7 @@ class Use:
         place: where it stands.
         text: the call with the command line's defaults in place.
         literal: whether its arguments are literals, so that it can stand anywhere.
+        alone: whether it can stand anywhere all the same: its other arguments are functions of nothing else.
         within: the function that makes the call and gives something back; None where there is none, or its file cannot just be imported.
     """
 
@@ -131,6 +135,7 @@ class Use:
     text: str
     literal: bool
     within: Method | None = None
+    alone: bool = False
 
 
 @dataclass
@@ -138,7 +143,9 @@ class File:
     """A file that was read.
 
     ``functions`` are those at its top level, ``factories`` those that put a whole model together. ``runs`` says that importing it does
-    something: it calls, loops or reads the command line outside of functions.
+    something: it calls, loops or reads the command line outside of functions. ``aliases`` are what its imports bind. ``settings`` are,
+    by class, the defaults of what its constructor keeps, such as ``self.lr`` or ``self.hparams.lr``. ``configured_parts`` are classes
+    that a configuration names inside of another one's.
     """
 
     path: Path
@@ -148,6 +155,14 @@ class File:
     called: set[str] = field(default_factory=set)
     calls: list[tuple[ast.Call, str]] = field(default_factory=list)
     runs: bool = False
+    aliases: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, dict[str, ast.expr]] = field(default_factory=dict)
+    configured_parts: set[str] = field(default_factory=set)
+
+    def kept_at(self, line: int) -> dict[str, ast.expr]:
+        """The settings of the class around a line."""
+        around = [each for each in self.classes if each.place.line <= line <= each.end]
+        return self.settings.get(around[-1].name, {}) if around else {}
 
 
 @dataclass
@@ -184,6 +199,7 @@ class Survey:
             models = [each for each in [*file.factories, *file.classes] if each.kind is Kind.MODEL]
             found += models
             parts.update(name for each in models for name in self._inner(file, each))
+            parts |= file.configured_parts
             programs.update(set(file.called) - {each.name for each in file.classes})
         return sorted(found, key=lambda each: (each.name in parts, each.name not in programs))
 
@@ -220,6 +236,11 @@ def survey(root: str | Path) -> Survey:
         found.files.append(_file(path, tree))
         found.examples += find(path, tree, defaults)
         _add_sources(losses, tree)
+    names = registered(tree for _, tree in trees)
+    for file, (_, tree) in zip(found.files, trees, strict=True):
+        for call, name, is_part in configurations(tree, names):
+            file.calls.append((call, name))
+            (file.configured_parts if is_part else file.called).add(name.rpartition(".")[2])
     _assign_kinds(found, losses)
     for file in found.files:
         found.uses += [use for call, name in file.calls for use in _use(file, call, name, defaults)]
@@ -258,7 +279,7 @@ def _sources(root: Path) -> Iterator[Path]:
 
 def _file(path: Path, tree: ast.Module) -> File:
     aliases = _aliases(tree)
-    found = File(path, runs=any(map(_does_something, tree.body)))
+    found = File(path, runs=any(map(_does_something, tree.body)), aliases=aliases)
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             found.functions.append(_method(node))
@@ -267,12 +288,35 @@ def _file(path: Path, tree: ast.Module) -> File:
         if isinstance(each, ast.ClassDef):
             bases = tuple(name for name in (_dotted(base, aliases) for base in each.bases) if name)
             methods = tuple(_method(inner) for inner in each.body if isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef)))
+            found.settings[each.name] = _settings(each)
             found.classes.append(Definition(each.name, Place(path, each.lineno), bases, methods, each.end_lineno or each.lineno))
         elif isinstance(each, ast.Call):
             name = _dotted(each.func, aliases)
             if name:
                 found.calls.append((each, name))
                 found.called.add(name.rpartition(".")[2])
+    return found
+
+
+def _settings(tree: ast.ClassDef) -> dict[str, ast.expr]:
+    """``self.x`` or ``self.hparams.x`` -> the default of the parameter that it keeps.
+
+    The former where a method does ``self.x = x`` and nothing else to it, the latter where ``save_hyperparameters`` is called.
+    """
+    built = next((each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"), None)
+    if built is None:
+        return {}
+    plain = [*built.args.posonlyargs, *built.args.args]
+    pairs = [*zip(plain[len(plain) - len(built.args.defaults) :], built.args.defaults, strict=True)]
+    pairs += [(each, value) for each, value in zip(built.args.kwonlyargs, built.args.kw_defaults, strict=True) if value is not None]
+    defaults = {each.arg: value for each, value in pairs if is_literal(value)}
+    found: dict[str, ast.expr] = {}
+    if any(isinstance(each, ast.Attribute) and each.attr == "save_hyperparameters" for each in ast.walk(built)):
+        found = {f"self.hparams.{name}": value for name, value in defaults.items()}
+    for name, value in defaults.items():
+        kept = [*assigned(tree, name), *unpacked(tree, name)]
+        if kept and all(isinstance(each, ast.Name) and each.id == name for each in kept):
+            found[f"self.{name}"] = value
     return found
 
 
@@ -444,8 +488,9 @@ def _use(file: File, call: ast.Call, name: str, defaults: dict[str, ast.expr]) -
     kind = _kind_of_call(name)
     if kind is None:
         return
-    arguments = [filled(each, defaults) for each in call.args]
-    keywords = [ast.keyword(each.arg, filled(each.value, defaults)) for each in call.keywords]
+    kept = file.kept_at(call.lineno)
+    arguments = [filled(each, defaults, kept) for each in call.args]
+    keywords = [ast.keyword(each.arg, filled(each.value, defaults, kept)) for each in call.keywords]
     own_call = ast.Call(call.func, arguments, keywords)
     given = 0  # arguments that the side's function puts in: the parameters, the optimizer, or outputs and labels
     if kind in (Kind.OPTIMIZER, Kind.SCHEDULER):
@@ -453,12 +498,12 @@ def _use(file: File, call: ast.Call, name: str, defaults: dict[str, ast.expr]) -
     elif name.startswith("torch.nn.functional."):
         given = 2
     own = [*arguments[given:], *(each.value for each in keywords if each.arg not in GIVEN)]
-    literal = not unpacks(own_call) and all(is_literal(each) for each in own)
-    if kind is Kind.OPTIMIZER:
-        literal = literal and _is_whole(own_call)
+    bare = not unpacks(own_call) and (kind is not Kind.OPTIMIZER or _is_whole(own_call))
+    literal = bare and all(is_literal(each) for each in own)
+    alone = bare and all(is_literal(each) or _is_closed(each) for each in own)
     around = (each for each in file.functions if each.gives and each.line <= call.lineno <= each.end)
     within = None if file.runs else next(around, None)
-    yield Use(kind, name, Place(file.path, call.lineno), ast.unparse(own_call), literal, within)
+    yield Use(kind, name, Place(file.path, call.lineno), ast.unparse(own_call), literal, within, alone)
 
 
 def unpacks(call: ast.Call) -> bool:
@@ -477,17 +522,35 @@ def _is_whole(call: ast.Call) -> bool:
     return given.func.attr == "parameters"
 
 
-def filled(node: ast.expr, defaults: dict[str, ast.expr]) -> ast.expr:
-    """An expression with ``args.lr`` and the like as the command line's defaults."""
+def filled(node: ast.expr, defaults: dict[str, ast.expr], kept: dict[str, ast.expr] | None = None) -> ast.expr:
+    """An expression with ``args.lr`` and the like as the command line's defaults.
+
+    ``kept`` are values of attributes such as ``self.lr``.
+    """
 
     class Filler(ast.NodeTransformer):
         def visit_Attribute(self, each: ast.Attribute) -> ast.AST:
             if isinstance(each.value, ast.Name) and each.value.id in _OPTIONS and each.attr in defaults:
                 return defaults[each.attr]
+            known = (kept or {}).get(ast.unparse(each))
+            if known is not None:
+                return known
             return self.generic_visit(each)
 
     replaced = Filler().visit(ast.parse(ast.unparse(node), mode="eval").body)
     return replaced if isinstance(replaced, ast.expr) else node
+
+
+#: functions of Python that an expression may call and stand anywhere
+_PLAIN = frozenset({"min", "max", "abs", "float", "int", "round", "pow", "sum", "len", "range"})
+
+
+def _is_closed(node: ast.expr) -> bool:
+    """Whether an expression is a function of its own parameters and literals alone."""
+    if not isinstance(node, ast.Lambda):
+        return False
+    own = {each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)}
+    return all(each.id in own | _PLAIN for each in ast.walk(node) if isinstance(each, ast.Name))
 
 
 def is_literal(node: ast.expr) -> bool:
