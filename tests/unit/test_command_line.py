@@ -97,6 +97,22 @@ def test_a_stage_on_the_command_line(capsys, port, monkeypatch):
     assert "there is no paralign.toml" in typed(capsys, "check", "elsewhere")[2]
 
 
+@pytest.mark.parametrize("command", ["check", "repair"])
+def test_a_word_that_is_no_folder_and_like_no_stage_is_told_as_either(capsys, command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "paralign.toml").write_text("")
+    code, _, errors = typed(capsys, command, "prot")
+    assert code == 2
+    assert "there is no folder or stage 'prot'" in errors
+
+
+def test_what_the_system_says_of_a_path_is_chinese_too(capsys, tmp_path):
+    code, _, errors = typed(capsys, "log", "show", str(tmp_path / "nowhere"), "--lang", "zh")
+    assert code == 2
+    assert "没有这个文件或文件夹" in errors
+    assert "No such file" not in errors
+
+
 def test_keys_choices_and_frameworks_of_the_project_file(capsys, port):
     for wrong, told in (
         ('[cadidate]\nmodule = "x"', "unknown key 'cadidate'; did you mean 'candidate'?"),

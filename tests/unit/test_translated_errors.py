@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import argparse
 import ast
+import errno
+import os
 import re
 import string
 import sys
@@ -46,6 +48,7 @@ def written():
                 found.add(re.sub(r"%(\(\w+\))?[sr]", PART, node.value))
             elif isinstance(node, ast.JoinedStr):
                 found.add("".join(part.value if isinstance(part, ast.Constant) else PART for part in node.values))
+    found |= {os.strerror(number) for number in errno.errorcode}  # what the system says of a path
     return found | {
         text
         for site in (*said_sites.error_sites(), *said_sites.note_sites(), *said_sites.head_sites())

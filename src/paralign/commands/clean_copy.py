@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from paralign.report.language import say
+
 if TYPE_CHECKING:
     import argparse
     from typing import Any
@@ -43,14 +45,14 @@ def _copy(options: argparse.Namespace) -> int:
     found = plan(options.source, keep=options.keep, leave_out=options.leave_out)
     print("\n".join(_told(found, None if options.all else SHOWN)))
     if found.breaking:
-        print("nothing was written: the copy would not run")
+        print(say("nothing was written: the copy would not run"))
         return 1
     if not found.files:
-        print("nothing is left to copy")
+        print(say("nothing is left to copy"))
         return 4
     place_for(found, options.destination)
     if not options.write:
-        print("nothing was written: --write writes it")
+        print(say("nothing was written: --write writes it"))
         return 0
     size = write(found, options.destination)
     print(f"written: {len(found.files)} files, {size / 1e6:.1f} MB")

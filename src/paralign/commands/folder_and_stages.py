@@ -28,4 +28,8 @@ def split_arguments(arguments: list[str]) -> tuple[str, list[str]]:
                 f"there is no {FILE} here, and no folder or stage {quoted(arguments[0])}{mean}", hint="paralign check DIR STAGE"
             )
         is_path = True
+    elif not is_path and len(arguments) == 1 and not did_you_mean(arguments[0], STAGES):
+        raise UsageError(
+            f"there is no folder or stage {quoted(arguments[0])}", hint="paralign check DIR STAGE; stages: " + ", ".join(STAGES)
+        )
     return (str(first), arguments[1:]) if is_path else (".", arguments)

@@ -62,7 +62,7 @@ def _show(options: argparse.Namespace) -> int:
     logs = [read_log(name) for name in options.files]
     for log in logs:
         print(f"{log.path}: {len(log.rows)} rows, {len(log.damaged)} damaged lines, {log.other} other lines")
-        print("".join(f"{line}\n" for line in _table(log)) or "  no line of it tells of a training\n", end="")
+        print("".join(f"{line}\n" for line in _table(log)) or f"  {say('no line of it tells of a training')}\n", end="")
         for each in log.damaged:
             print(f"  line {each.line} is damaged: {each.why}: {each.text}")
     return 0 if any(log.rows for log in logs) else 4

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from paralign.report.language import say
+
 if TYPE_CHECKING:
     import argparse
     from pathlib import Path
@@ -53,7 +55,7 @@ def _plot(options: argparse.Namespace) -> int:
         folder = _folder(options.result)
         page, name = (_tensor(options, folder), f"tensor-{_safe(options.tensor)}") if options.tensor else (_errors(options), "errors")
     if page is None:
-        print("there is nothing to draw", file=sys.stderr)
+        print(say("there is nothing to draw"), file=sys.stderr)
         return 4
     target = Path(options.out) if options.out else folder / "plots" / f"{name}.png"
     charts.save(page, target, overwrite=options.overwrite)

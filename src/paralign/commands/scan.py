@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from paralign.commands.grammar import quiet
 from paralign.commands.output import write_new
 from paralign.commands.under_way import Progress
+from paralign.report.language import say
 
 if TYPE_CHECKING:
     import argparse
@@ -62,7 +63,7 @@ def _scan(options: argparse.Namespace) -> int:
     if text:
         write_new(text, options.out)
     if not inventory.rows:
-        print("no call of a framework was found", file=sys.stderr)
+        print(say("no call of a framework was found"), file=sys.stderr)
         return 1 if _UNREAD in chosen and inventory.unread else 4
     return int(_fails(inventory, chosen))
 
@@ -119,7 +120,6 @@ def _issues(inventory: Inventory, options: argparse.Namespace) -> str:
     """The texts of issues; empty where Paddle lacks nothing, which is said."""
     from paralign.port import requesting
     from paralign.report.issues import issues
-    from paralign.report.language import say
 
     with Progress(quiet=options.quiet) as progress:
         progress.step("running minimal programs")

@@ -71,6 +71,13 @@ CHINESE: dict[str, str] = {
     "examining the interpreters": "检查解释器",
     "proving": "正在证明",
     "running minimal programs": "运行最小程序",
+    # what commands end with
+    "no call of a framework was found": "没有找到框架的调用",
+    "there is nothing to draw": "没有可画的内容",
+    "nothing was written: the copy would not run": "没有写出任何内容：拷贝无法运行",
+    "nothing is left to copy": "没有剩下可拷贝的内容",
+    "nothing was written: --write writes it": "没有写出任何内容：加 --write 才写出",
+    "no line of it tells of a training": "其中没有一行记录训练",
     # a result in a notebook
     "{count} more stages": "另有 {count} 个阶段",
     "{count} more in the report": "其余 {count} 项见报告",
