@@ -26,8 +26,8 @@ from paralign.catalogue.binding import bind
 from paralign.catalogue.entries import Entry, Example, Fix, Measured, Outcome, Scope, Words, read_all
 from paralign.catalogue.naming import torch_signature
 from paralign.catalogue.parameters import Kind, stored
-from paralign.port.converted import convert_code
-from paralign.port.ledger import Fate, FileFate
+from paralign.port.drafts.converted import convert_code
+from paralign.port.edits.ledger import Fate, FileFate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,8 +21,8 @@ from closure import Package
 
 from paralign.api import check_project
 from paralign.errors import ParalignError, one_line
-from paralign.port.drafting import draft
-from paralign.port.ledger import Fate, FileFate
+from paralign.port.drafts.drafting import draft
+from paralign.port.edits.ledger import Fate, FileFate
 
 HERE = Path(__file__).parent
 STANDINS = HERE / "sources" / "standins"

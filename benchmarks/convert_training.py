@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 from catalogue import difference, plain
 
-from paralign.port.converted import convert_code
-from paralign.port.ledger import Fate
+from paralign.port.drafts.converted import convert_code
+from paralign.port.edits.ledger import Fate
 
 PROGRAMS = Path(__file__).parent / "sources" / "training"
 

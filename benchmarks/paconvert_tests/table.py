@@ -23,8 +23,8 @@ import executing
 from borrowed import Snippet, snippets
 from executing import ENDS, KIND, RAISES, REFUSES, SAME, UNRUN, VALUE, Found, apart, judged
 
-from paralign.port.converted import convert_code
-from paralign.port.ledger import Fate, FileFate
+from paralign.port.drafts.converted import convert_code
+from paralign.port.edits.ledger import Fate, FileFate
 
 #: what may become of a program
 RIGHT, OTHER, CONDITION, FLAGGED, LOUD, WRONG = (

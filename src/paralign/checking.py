@@ -14,7 +14,7 @@ from paralign.errors import UsageError, WorkerFailed
 from paralign.locate import other_axis
 from paralign.locate.provenance import tracing_back
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, CheckResult, StageResult, Unjudged, overall
-from paralign.port import hints
+from paralign.port.scan import hints
 from paralign.registry import BY_NAME
 from paralign.run import inputs as tensors
 from paralign.run.process import Process, environment, write_own

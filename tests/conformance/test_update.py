@@ -9,7 +9,7 @@ import pytest
 
 from paralign import Side, check
 from paralign.model import ALIGNED, DIVERGED
-from paralign.port.converted import convert_code
+from paralign.port.drafts.converted import convert_code
 
 pytestmark = [pytest.mark.torch, pytest.mark.paddle]
 

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from paralign.port.converted import convert_code
-from paralign.port.ledger import Fate
+from paralign.port.drafts.converted import convert_code
+from paralign.port.edits.ledger import Fate
 
 pytestmark = [pytest.mark.torch, pytest.mark.paddle]
 

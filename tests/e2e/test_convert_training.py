@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from paralign.port.converted import convert_code
+from paralign.port.drafts.converted import convert_code
 
 ROOT = Path(__file__).resolve().parents[2]
 

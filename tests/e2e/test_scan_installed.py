@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from paralign.catalogue.parameters import stored
-from paralign.port.inventory import Status
-from paralign.port.scanning import ask, scan
+from paralign.port.scan.inventory import Status
+from paralign.port.scan.scanning import ask, scan
 
 pytestmark = [pytest.mark.paddle, pytest.mark.slow]
 

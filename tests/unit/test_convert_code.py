@@ -12,9 +12,9 @@ import pytest
 
 from paralign.cli import main
 from paralign.errors import UsageError
-from paralign.port.conversions import conversions
-from paralign.port.converted import convert_code
-from paralign.port.ledger import Fate, FileFate
+from paralign.port.drafts.converted import convert_code
+from paralign.port.edits.ledger import Fate, FileFate
+from paralign.port.plans.conversions import conversions
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n"

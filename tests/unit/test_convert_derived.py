@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from paralign.catalogue.parameters import TABLES
-from paralign.port.converted import convert_code
-from paralign.port.ledger import Fate
+from paralign.port.drafts.converted import convert_code
+from paralign.port.edits.ledger import Fate
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from paralign.port.converted import convert_code
-from paralign.port.ledger import Fate
-from paralign.port.operators import as_calls, is_operator
+from paralign.port.drafts.converted import convert_code
+from paralign.port.edits.ledger import Fate
+from paralign.port.plans.operators import as_calls, is_operator
 
 PROGRAM = """import torch
 from torch import nn

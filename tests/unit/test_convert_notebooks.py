@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from paralign.port.converted import convert_code
-from paralign.port.ledger import Fate, FileFate
+from paralign.port.drafts.converted import convert_code
+from paralign.port.edits.ledger import Fate, FileFate
 
 NET = """class Net(nn.Module):
     def __init__(self):

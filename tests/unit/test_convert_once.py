@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from paralign.port.converted import convert_code
+from paralign.port.drafts.converted import convert_code
 
 PROGRAM = """import torch
 from torch import nn

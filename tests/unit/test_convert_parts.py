@@ -9,10 +9,10 @@ from argparse import Namespace
 import pytest
 
 from paralign.commands.port import _checked
-from paralign.port.converted import convert_code
-from paralign.port.drafting import draft
-from paralign.port.ledger import Fate
-from paralign.port.refused_types import Function, refusing
+from paralign.port.drafts.converted import convert_code
+from paralign.port.drafts.drafting import draft
+from paralign.port.drafts.refused_types import Function, refusing
+from paralign.port.edits.ledger import Fate
 
 PROGRAM = """import copy
 from dataclasses import dataclass

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from paralign.port.conversions import conversions
-from paralign.port.converted import convert_code
-from paralign.port.ledger import Fate
+from paralign.port.drafts.converted import convert_code
+from paralign.port.edits.ledger import Fate
+from paralign.port.plans.conversions import conversions
 
 PROGRAM = """import torch
 from torch import nn

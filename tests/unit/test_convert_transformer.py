@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from paralign.port.converted import convert_code
-from paralign.port.ledger import Fate
+from paralign.port.drafts.converted import convert_code
+from paralign.port.edits.ledger import Fate
 
 LAYERS = """import torch
 from torch import nn

@@ -10,9 +10,9 @@ import sys
 import pytest
 
 from paralign.cli import main
-from paralign.port import requesting
-from paralign.port.requesting import Request
-from paralign.port.scanning import scan
+from paralign.port.scan import requesting
+from paralign.port.scan.requesting import Request
+from paralign.port.scan.scanning import scan
 from paralign.report.issues import issue
 from paralign.worker.interpreter import specimen
 

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from paralign.cli import main
-from paralign.port.ledger import Fate, Ledger, Place
-from paralign.port.line_facts import Fact, Proof, Ran, counts, line_facts
+from paralign.port.edits.ledger import Fate, Ledger, Place
+from paralign.port.proofs.line_facts import Fact, Proof, Ran, counts, line_facts
 
 SOURCE = """class Net(Base):
     def __init__(self):

@@ -10,10 +10,10 @@ import pytest
 from paralign.api import opened
 from paralign.cli import main
 from paralign.errors import UsageError
-from paralign.port.drafting import draft, inputs_of, model_of
-from paralign.port.ledger import Ledger
-from paralign.port.line_facts import Fact
-from paralign.port.proving import prove
+from paralign.port.drafts.drafting import draft, inputs_of, model_of
+from paralign.port.edits.ledger import Ledger
+from paralign.port.proofs.line_facts import Fact
+from paralign.port.proofs.proving import prove
 from paralign.run.project import read
 
 if TYPE_CHECKING:

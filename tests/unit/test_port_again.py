@@ -10,8 +10,8 @@ import pytest
 from paralign.capture.bounds import near
 from paralign.cli import main
 from paralign.errors import CaptureFormatError, UsageError
-from paralign.port.drafting import draft
-from paralign.port.kept_edits import RECORD, recorded
+from paralign.port.drafts.drafting import draft
+from paralign.port.drafts.kept_edits import RECORD, recorded
 
 NET = """import torch
 from torch import nn

@@ -8,10 +8,10 @@ import pytest
 
 from paralign.api.mended_port import _lines_of, _places
 from paralign.cli import main
-from paralign.port import kept_edits
-from paralign.port.converted import convert_code
-from paralign.port.drafting import draft, rewrite_ledger
-from paralign.port.ledger import Fate, Place
+from paralign.port.drafts import kept_edits
+from paralign.port.drafts.converted import convert_code
+from paralign.port.drafts.drafting import draft, rewrite_ledger
+from paralign.port.edits.ledger import Fate, Place
 
 NET = """import torch
 from torch import nn
@@ -55,7 +55,7 @@ def test_a_list_that_the_user_has_edited_stays(tmp_path):
 
 def wrong_conversion(monkeypatch):
     """A converter with a mistake, as one that nobody knows of would be."""
-    from paralign.port import drafting
+    from paralign.port.drafts import drafting
 
     def wrong(source, destination, python=None, **asked):
         ledger = convert_code(source, destination, python, **asked)

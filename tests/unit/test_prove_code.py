@@ -21,13 +21,13 @@ from paralign.capture import Capture
 from paralign.cli import main
 from paralign.dtypes import typed
 from paralign.errors import UsageError
-from paralign.port.converted import convert_code
-from paralign.port.ledger import Fate, Ledger
-from paralign.port.line_facts import Fact, LineFact, Proof
-from paralign.port.proof_entries import entry_of, recorded_definitions
-from paralign.port.proving import NOTHING, TOLERANCE, Defined, Proven, Seen, forget_proof, lines, proof_of, values_apart
-from paralign.port.proving_code import Evidence, code_of, entry_proofs
-from paralign.port.told_results import told_apart
+from paralign.port.drafts.converted import convert_code
+from paralign.port.edits.ledger import Fate, Ledger
+from paralign.port.proofs.line_facts import Fact, LineFact, Proof
+from paralign.port.proofs.proof_entries import entry_of, recorded_definitions
+from paralign.port.proofs.proving import NOTHING, TOLERANCE, Defined, Proven, Seen, forget_proof, lines, proof_of, values_apart
+from paralign.port.proofs.proving_code import Evidence, code_of, entry_proofs
+from paralign.port.proofs.told_results import told_apart
 from paralign.worker.calls import plain_values
 from paralign.worker.calls.entry import entry
 from paralign.worker.calls.plain_values import NotPlain, rebuilt, recorded

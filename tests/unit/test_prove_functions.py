@@ -15,9 +15,9 @@ from paralign.api import opened
 from paralign.cli import main
 from paralign.dtypes import typed
 from paralign.errors import one_line
-from paralign.port.ledger import Fate, Ledger, Place
-from paralign.port.line_facts import Fact
-from paralign.port.proving import SILENT, Defined, Seen, _module_name, _of_calls, causes, lines, prove
+from paralign.port.edits.ledger import Fate, Ledger, Place
+from paralign.port.proofs.line_facts import Fact
+from paralign.port.proofs.proving import SILENT, Defined, Seen, _module_name, _of_calls, causes, lines, prove
 from paralign.worker.calls.own_functions import _codes, arguments_of
 from paralign.worker.calls.plain_values import DEPTH, TENSORS, NotPlain, rebuilt, recorded
 

@@ -9,9 +9,9 @@ import pytest
 
 from paralign.cli import main
 from paralign.errors import EnvironmentUnavailable, UsageError
-from paralign.port.inventory import Category, Status
-from paralign.port.scanning import ask, category, scan
-from paralign.port.texts import decoded
+from paralign.port.scan.inventory import Category, Status
+from paralign.port.scan.scanning import ask, category, scan
+from paralign.port.sources.texts import decoded
 
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nimport functools\n"
 

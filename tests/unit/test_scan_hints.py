@@ -8,8 +8,8 @@ import pytest
 
 from paralign.model import DIVERGED, CheckResult, Divergence, Finding, LineProposal, Point, StageResult
 from paralign.model.divergences import OtherAxis
-from paralign.port import hints
-from paralign.port.inventory import Status
+from paralign.port.scan import hints
+from paralign.port.scan.inventory import Status
 
 PAIRS = [
     ("nn.AvgPool2d(3, 2, padding=1)", "nn.AvgPool2D(3, 2, padding=1)", "catalogue/avg-pool2d-padding", "exclusive=False"),

@@ -11,8 +11,8 @@ from paralign.catalogue import Outcome, read_all
 from paralign.catalogue.binding import bind
 from paralign.catalogue.naming import torch_signature
 from paralign.catalogue.parameters import Kind, stored
-from paralign.port.inventory import Status
-from paralign.port.scanning import scan
+from paralign.port.scan.inventory import Status
+from paralign.port.scan.scanning import scan
 
 HEAD = """
 import functools, math

@@ -14,10 +14,10 @@ from paralign.api.opened_project import without_log
 from paralign.api.output_folder import make_folders
 from paralign.checking import given_tensors, sides
 from paralign.errors import UsageError, WorkerFailed
-from paralign.port import proving_code
-from paralign.port.proof_entries import package_name, recorded_definitions, root_of
-from paralign.port.proving import dotted
-from paralign.port.texts import read
+from paralign.port.proofs import proving_code
+from paralign.port.proofs.proof_entries import package_name, recorded_definitions, root_of
+from paralign.port.proofs.proving import dotted
+from paralign.port.sources.texts import read
 from paralign.run.project import Project, SideSettings
 from paralign.stages.weights import stage as weights
 from paralign.worker.protocol import Again, AgainTold, Describe, Entry
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
     from paralign.capture import Capture
     from paralign.context import Context
-    from paralign.port.ledger import Ledger
-    from paralign.port.proof_entries import EntryPoint
-    from paralign.port.proving import Proven
-    from paralign.port.proving_code import Evidence
+    from paralign.port.edits.ledger import Ledger
+    from paralign.port.proofs.proof_entries import EntryPoint
+    from paralign.port.proofs.proving import Proven
+    from paralign.port.proofs.proving_code import Evidence
     from paralign.worker.protocol import Definition, MadeObject
 
 #: models that are built again: each takes a new process on both sides, some seconds

@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from paralign.errors import one_line
-from paralign.port import kept_edits
-from paralign.port.drafting import rewrite_ledger
-from paralign.port.ledger import Fate, Place
-from paralign.port.texts import decoded
+from paralign.port.drafts import kept_edits
+from paralign.port.drafts.drafting import rewrite_ledger
+from paralign.port.edits.ledger import Fate, Place
+from paralign.port.sources.texts import decoded
 from paralign.repair import applying
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from paralign.port.drafting import Draft
+    from paralign.port.drafts.drafting import Draft
     from paralign.repair.trying import Repaired
 
 

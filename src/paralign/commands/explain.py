@@ -67,7 +67,7 @@ def _explain(options: argparse.Namespace) -> int:
 
 def _ask(options: argparse.Namespace) -> int:
     from paralign.commands.output import write_new
-    from paralign.port.requesting import of_name
+    from paralign.port.scan.requesting import of_name
     from paralign.report.issues import issue
 
     write_new(issue(of_name(options.api, options.torch)), options.out)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import argparse
 
     from paralign.api import Mended
-    from paralign.port.drafting import Draft
+    from paralign.port.drafts.drafting import Draft
 
 EPILOG = (
     "exit codes: 0 aligned and nothing left by hand · 1 diverged, or places left by hand · 2 wrong usage · 3 a side or a file failed · "
@@ -62,7 +62,7 @@ def add_commands(commands: Any) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from paralign.errors import UsageError
-    from paralign.port.drafting import draft
+    from paralign.port.drafts.drafting import draft
 
     if not options.input and not options.no_check:
         raise UsageError("no input is given", hint="--input 1x3x64x64, or --no-check and [inputs] in the project file")
@@ -80,8 +80,8 @@ def _run(options: argparse.Namespace) -> int:
 
 def _tell(made: Draft) -> None:
     from paralign.errors import one_line
-    from paralign.port.drafting import LEFT
-    from paralign.port.ledger import Fate
+    from paralign.port.drafts.drafting import LEFT
+    from paralign.port.edits.ledger import Fate
 
     counts = made.ledger.counts()
     print(", ".join(f"{number} {fate.value}" for fate, number in counts.items()) + " (places of PyTorch)")
@@ -104,8 +104,8 @@ def _checked(made: Draft, options: argparse.Namespace) -> tuple[Draft, Mended]:
     from paralign.api import repair_project
     from paralign.errors import one_line
     from paralign.model import ALIGNED
-    from paralign.port.drafting import draft, originals
-    from paralign.port.refused_types import Function, refusing
+    from paralign.port.drafts.drafting import draft, originals
+    from paralign.port.drafts.refused_types import Function, refusing
     from paralign.report.language import say
 
     refused: set[Function] = set()
@@ -154,7 +154,7 @@ def _mended(made: Draft, done: Mended) -> bool:
     """Write what a repair has proven into the port; False where the patch is left to the user."""
     from paralign.api.mended_port import mend
     from paralign.errors import one_line
-    from paralign.port.drafting import originals
+    from paralign.port.drafts.drafting import originals
     from paralign.repair.applying import PATCH
 
     mending = mend(made, done.repaired, originals(made))
@@ -171,9 +171,9 @@ def _proven(made: Draft) -> int:
     """Print and keep what is known of each class; 1 where one that was reached is not proven."""
     from paralign.api import opened
     from paralign.errors import one_line, unwritten
-    from paralign.port import proving
-    from paralign.port.drafting import PROOF, originals, package_of
-    from paralign.port.line_facts import Fact
+    from paralign.port.drafts.drafting import PROOF, originals, package_of
+    from paralign.port.proofs import proving
+    from paralign.port.proofs.line_facts import Fact
 
     with Progress() as progress, opened(made.folder) as context:
         progress.step("proving")

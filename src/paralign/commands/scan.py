@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import argparse
     from typing import Any
 
-    from paralign.port.inventory import Inventory
+    from paralign.port.scan.inventory import Inventory
 
 #: what ``--fail-on`` takes beside the statuses of calls
 _UNREAD = "unread"
@@ -53,7 +53,7 @@ def add_commands(commands: Any) -> None:
 
 
 def _scan(options: argparse.Namespace) -> int:
-    from paralign.port.scanning import scan
+    from paralign.port.scan.scanning import scan
 
     chosen = _chosen(options.fail_on)
     _check_torch(options)
@@ -81,8 +81,8 @@ def _chosen(text: str) -> list[str]:
 
 
 def _fails(inventory: Inventory, chosen: list[str]) -> bool:
-    from paralign.port.inventory import Status
-    from paralign.port.scanning import counted
+    from paralign.port.scan.inventory import Status
+    from paralign.port.scan.scanning import counted
 
     statuses = [Status(part) for part in chosen if part != _UNREAD]
     found = counted(inventory, statuses)
@@ -118,7 +118,7 @@ def _rendered(inventory: Inventory, options: argparse.Namespace) -> str:
 
 def _issues(inventory: Inventory, options: argparse.Namespace) -> str:
     """The texts of issues; empty where Paddle lacks nothing, which is said."""
-    from paralign.port import requesting
+    from paralign.port.scan import requesting
     from paralign.report.issues import issues
 
     with Progress(quiet=options.quiet) as progress:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
-    from paralign.port.ledger import Ledger
-    from paralign.port.proof_entries import EntryPoint
+    from paralign.port.edits.ledger import Ledger
+    from paralign.port.proofs.proof_entries import EntryPoint
 
 EPILOG = (
     "exit codes: 0 everything converted, and with --prove proven · 1 written, but places are left by hand, files refused, or something is "
@@ -62,9 +62,9 @@ def add(what: Any) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from paralign.errors import UsageError, one_line
-    from paralign.port.converted import check_free, convert_code
-    from paralign.port.proof_entries import HINT, entry_of
-    from paralign.port.proving import forget_proof
+    from paralign.port.drafts.converted import check_free, convert_code
+    from paralign.port.proofs.proof_entries import HINT, entry_of
+    from paralign.port.proofs.proving import forget_proof
 
     if bool(options.prove) != bool(options.entry):
         what = "--prove needs an entry to run" if options.prove else "--entry is run with --prove alone"
@@ -97,7 +97,7 @@ def proof_file(source: str, destination: str) -> Path:
     """Where a proof is kept: in the folder, or beside the file, as the ledger is."""
     from pathlib import Path
 
-    from paralign.port.drafting import PROOF
+    from paralign.port.drafts.drafting import PROOF
 
     target = Path(destination)
     return target / PROOF if Path(source).is_dir() else target.with_name(f"{target.name}.{PROOF}")
@@ -110,9 +110,9 @@ def _proven(options: argparse.Namespace, ledger: Ledger, entry: EntryPoint, path
 
     from paralign.api.code_proof import Conversion, prove_code
     from paralign.errors import one_line
-    from paralign.port import proving
-    from paralign.port.converted import write
-    from paralign.port.proving_code import code_of, entry_proofs
+    from paralign.port.drafts.converted import write
+    from paralign.port.proofs import proving
+    from paralign.port.proofs.proving_code import code_of, entry_proofs
 
     made = Conversion(Path(options.source), Path(options.destination), ledger, options.python, options.reference_python, options.timeout)
     with Progress() as progress:

@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from paralign.errors import one_line
-from paralign.port import requesting
-from paralign.port.inventory import MEANINGS, Inventory, Note, Row, Status
+from paralign.port.scan import requesting
+from paralign.port.scan.inventory import MEANINGS, Inventory, Note, Row, Status
 from paralign.report.issues import issue
 from paralign.report.sarif import document, uri
 

@@ -10,7 +10,7 @@ from paralign.report.language import current, say
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from paralign.port.requesting import Request
+    from paralign.port.scan.requesting import Request
 
 #: places that are listed: an issue shows that there is a need, it is no inventory
 _PLACES = 8

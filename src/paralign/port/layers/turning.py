@@ -1,0 +1,233 @@
+"""Weights of layers that may be Linear, read, written, set and shared.
+
+Paddle keeps such a weight transposed. What the layer is, is asked when the program runs.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import cached_property
+
+from paralign.port.edits.ledger import Fate
+from paralign.port.layers.layer_attributes import READ, LayerReader
+from paralign.port.names.expression_forms import is_dotted, is_setting, is_told_twice
+from paralign.port.names.name_bindings import bindings, innermost
+from paralign.port.names.observing import place
+from paralign.port.names.values import Instance
+
+#: classes whose objects may be a Linear
+_OPEN = frozenset({"torch.nn.Linear", "torch.nn.Module"})
+
+#: attributes of a weight that are the weight, past the gradient
+_PAST = frozenset({"data", "grad"})
+
+#: methods that write a tensor into a weight, element by element
+_WRITES = frozenset({"copy_", "add_", "sub_", "mul_", "div_"})
+
+#: turned forms of a weight
+_TURNS = frozenset({"t", "T"})
+
+_SAID = "Linear keeps its weight transposed in Paddle: what the layer is, is asked when it runs"
+
+_PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
+
+
+class Turner(LayerReader):
+    """Write such weights."""
+
+    #: whether another file of the program gives a layer another one's weight
+    tied_elsewhere = False
+
+    @cached_property
+    def _has_ties(self) -> bool:
+        """Whether a layer may be given another one's weight, as PyTorch lays it out."""
+        return self.tied_elsewhere or has_ties(self._parents[0])
+
+    def as_read(self, node: ast.Attribute) -> bool:
+        """Write ``layer.weight.shape`` and its like; False of another use."""
+        chain, at = self._parents, len(self._parents) - 1
+        if not self._may_turn(node):
+            return False
+        if getattr(chain[at - 1], "attr", "") in _PAST:
+            at -= 1
+        value = chain[at]
+        if not isinstance(value, ast.expr) or not self._is_read_here(at):
+            return False
+        self._turn(node, value)
+        return True
+
+    def turn_here(self, node: ast.Attribute) -> bool:
+        """Write a weight as PyTorch lays it out; False where that cannot be written."""
+        if not self._may_turn(node):
+            return False
+        self._turn(node, node)
+        return True
+
+    def _may_turn(self, node: ast.Attribute) -> bool:
+        owner = self._owner(node)
+        is_open = owner is None or (isinstance(owner, Instance) and owner.of == "torch.nn.Linear")
+        return is_open and is_told_twice(node.value) and not self.hidden("_turned(")
+
+    def _turn(self, node: ast.Attribute, value: ast.expr) -> None:
+        self.needs("_turned(")
+        self.text.edit(self.text.start(value), self.text.start(value), f"_turned({self.text.source(node.value)}, ", value)
+        self.text.edit(self.text.end(value), self.text.end(value), ")", value, closes=True)
+        self.note(node, "torch.nn.Linear.weight", Fate.REWRITTEN, _SAID)
+
+    def _is_read_here(self, at: int) -> bool:
+        """Whether what stands around a part only reads it."""
+        chain = self._parents
+        value, parent = chain[at], chain[at - 1]
+        if isinstance(parent, ast.Attribute):
+            return parent.attr in READ or (parent.attr == "T" and self._is_operand(parent, chain[at - 2]))
+        if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute) and parent.func.value is value:
+            turned = parent.func.attr in _TURNS and self._is_operand(parent, chain[at - 2])  # a method's object is visited alone
+            return parent.func.attr in READ or turned
+        if isinstance(parent, ast.Subscript) and parent.value is value and isinstance(parent.ctx, ast.Load):
+            return self._is_operand(parent, chain[at - 2])
+        return self._is_operand(value, parent)
+
+    def _is_operand(self, node: ast.AST, parent: ast.AST) -> bool:
+        """Whether a value goes into arithmetic, or into a function that only reads it."""
+        if isinstance(parent, ast.BinOp | ast.UnaryOp | ast.Compare):
+            return True
+        if not isinstance(parent, ast.Call) or not any(node is each for each in parent.args):
+            return False
+        return self._is_pure_call(parent) or not _PARAMETERS.isdisjoint(self._names_of(parent))
+
+    def as_written(self, node: ast.Attribute) -> bool:
+        """Write ``layer.weight.copy_(x)``, where x is turned; False of another use."""
+        chain, at = self._parents, len(self._parents) - 1
+        if not self._may_turn(node):
+            return False
+        if getattr(chain[at - 1], "attr", "") in _PAST:
+            at -= 1
+        call = chain[at - 1] if isinstance(chain[at - 1], ast.Call) else chain[at - 2]
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.value is not chain[at]:
+            return False
+        if call.func.attr not in _WRITES or not call.args or isinstance(call.args[0], ast.Starred):
+            return False
+        if self._may_lie_as_in_paddle(call.args[0]):
+            self.by_hand(node, "torch.nn.Linear.weight", f"{_OF_A_STATE}, and which layout it has is not known")
+            return True
+        self._turn_value(node, call.args[0])
+        return True
+
+    def _may_lie_as_in_paddle(self, value: ast.expr) -> bool:
+        """Whether a value is one of a state, by its name.
+
+        Of the port's own it lies as in Paddle already.
+        """
+        inner = list(ast.walk(value))
+        if any(isinstance(each, ast.Subscript) and isinstance(getattr(each.slice, "value", None), str) for each in inner):
+            return True
+        return any(isinstance(each, ast.Call) and getattr(each.func, "attr", "") in _STATES for each in inner)
+
+    def _turn_value(self, node: ast.Attribute, value: ast.expr) -> None:
+        """Turn what is written into a weight."""
+        if isinstance(value, ast.Constant):
+            return
+        self.needs("_written_for(")
+        self.text.edit(self.text.start(value), self.text.start(value), f"_written_for({self.text.source(node.value)}, ", value)
+        self.text.edit(self.text.end(value), self.text.end(value), ")", value, closes=True)
+        self.note(node, "torch.nn.Linear.weight", Fate.REWRITTEN, _SAID)
+
+    def weight_set(self, node: ast.Assign) -> bool:
+        """Write ``a.weight = b.weight`` and the like; True where it is written."""
+        target = node.targets[0]
+        if len(node.targets) > 1 or not self.seen.imported:
+            return False
+        if _is_tie(node) and isinstance(target, ast.Attribute) and isinstance(node.value, ast.Attribute):
+            return self._tied(node, target, node.value)
+        past = isinstance(target, ast.Attribute) and target.attr == "data" and isinstance(target.value, ast.Attribute)
+        weight = target.value if past and isinstance(target, ast.Attribute) else target
+        if not isinstance(weight, ast.Attribute) or weight.attr != "weight" or getattr(weight.value, "id", "") in ("self", "cls"):
+            return False
+        if past and self._may_lie_as_in_paddle(node.value):
+            self.by_hand(node.value, "torch.nn.Linear.weight", f"{_OF_A_STATE}, and which layout it has is not known")
+            return True
+        sole = isinstance(node.value, ast.Name) and self._is_sole_parameter(node.value)
+        if past or sole or self._is_parameter(node.value):
+            return self._set_to(weight, node.value, past=past)
+        return False if isinstance(node.value, ast.Constant) else self._set_by_name(node, weight, node.value)
+
+    def _set_to(self, weight: ast.Attribute, value: ast.expr, *, past: bool) -> bool:
+        """Write ``layer.weight = nn.Parameter(x)``, or what is given past the gradient."""
+        if not self._may_turn(weight) or self.hidden("_weight_for("):
+            return False
+        helper = "_turned(" if past else "_weight_for("
+        self._put_for(weight, value, helper)
+        self.note(weight, "torch.nn.Linear.weight", Fate.REWRITTEN, _SAID)
+        if past:  # the weight within the target is no value
+            self.visit(value)
+        return past
+
+    def _put_for(self, weight: ast.Attribute, value: ast.expr, helper: str) -> None:
+        """Write a call of a helper around what a weight is given."""
+        self.needs(helper)
+        start, end = self.text.start(value), self.text.end(value)
+        self.text.edit(start, start, f"{helper}{self.text.source(weight.value)}, ", value)
+        self.text.edit(end, end, ")", value, closes=True)
+
+    def _is_sole_parameter(self, node: ast.Name) -> bool:
+        """Whether a variable is a new parameter that nothing else uses."""
+        scope = innermost(self._parents)[0]
+        bound = bindings(node.id, scope)
+        used = [each for each in ast.walk(scope) if isinstance(each, ast.Name) and each.id == node.id and isinstance(each.ctx, ast.Load)]
+        return len(bound) == len(used) == 1 and self._is_parameter(bound[0])
+
+    def _set_by_name(self, node: ast.Assign, weight: ast.Attribute, value: ast.expr) -> bool:
+        """Write ``layer.weight = w``, where w may be the weight of another layer.
+
+        It is left by hand where the layer is a Linear, which is asked when it runs.
+        """
+        owner = self._owner(weight)
+        if isinstance(owner, Instance) and owner.of == "torch.nn.Linear":
+            self.by_hand(node, "torch.nn.Linear.weight", _BY_NAME)
+            return True
+        if owner is not None or is_setting(weight.value):
+            return False
+        if not is_told_twice(weight.value) or self.hidden("_unshared("):
+            self.by_hand(node, "torch.nn.Linear.weight", _BY_NAME)
+            return True
+        self._put_for(weight, value, "_unshared(")
+        self.note(weight, "torch.nn.Linear.weight", Fate.CONDITION, f"raises where the layer is a Linear: {_BY_NAME}")
+        return False
+
+    def _is_parameter(self, node: ast.AST) -> bool:
+        return isinstance(node, ast.Call) and not _PARAMETERS.isdisjoint(self._names_of(node))
+
+    def _tied(self, node: ast.Assign, target: ast.Attribute, value: ast.Attribute) -> bool:
+        owners = [self.seen.values.get(place(each.value)) for each in (target, value)]
+        same = all(isinstance(each, Instance) for each in owners) and owners[0] == owners[1]
+        if same and not (isinstance(owners[0], Instance) and owners[0].of in _OPEN):  # one may be tied to an Embedding
+            self.note(target, "torch.nn.Linear.weight", Fate.EQUAL, "one parameter of two layers of one class")
+            return True
+        if not is_dotted(target.value) or not is_dotted(value.value) or self.hidden("_tie("):
+            return False
+        self.needs("_tie(")
+        written = f"_tie({self.text.source(target.value)}, {self.text.source(value.value)})"
+        self.text.edit(self.text.start(node), self.text.end(node), written)
+        self.note(target, "torch.nn.Linear.weight", Fate.REWRITTEN, "one parameter of both layers, which lies as in PyTorch")
+        return True
+
+
+_OF_A_STATE = "a tensor of a state by its name is written into a Linear's weight"
+
+_BY_NAME = "it is given a weight by a variable: whose it is, and how it lies, is not known"
+
+#: what gives tensors by their names
+_STATES = frozenset({"state_dict", "named_parameters", "load", "load_state_dict", "get_parameter"})
+
+
+def has_ties(tree: ast.AST) -> bool:
+    """Whether a program has ``head.weight = embedding.weight``."""
+    return any(isinstance(each, ast.Assign) and _is_tie(each) for each in ast.walk(tree))
+
+
+def _is_tie(node: ast.Assign) -> bool:
+    """Whether a statement gives a layer another one's weight."""
+    target = node.targets[0]
+    if not isinstance(target, ast.Attribute) or not isinstance(node.value, ast.Attribute):
+        return False
+    return target.attr == "weight" == node.value.attr

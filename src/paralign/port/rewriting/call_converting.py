@@ -1,0 +1,375 @@
+"""Calls rewritten for Paddle, or made to raise where nobody knows what is right."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from paralign.catalogue.parameters import stored
+from paralign.port.edits.changed_parts import CAST_AND_CHANGED
+from paralign.port.edits.ledger import Fate
+from paralign.port.edits.tensor_results import OF_NO_ELEMENT
+from paralign.port.names.observing import place
+from paralign.port.names.ownership import guessed_owner
+from paralign.port.names.values import Certainty, Form, Use
+from paralign.port.plans.adapters import adapter_of, given_back, is_start
+from paralign.port.plans.call_forms import (
+    AROUND,
+    call_operands,
+    dtype_by_name,
+    given_out,
+    hinted,
+    is_known,
+    is_layer,
+    root_name,
+    says_nothing,
+    written_around,
+)
+from paralign.port.plans.call_plan import ByHand, Different, Plan
+from paralign.port.plans.conversions import conversions
+from paralign.port.plans.planning import plan
+from paralign.port.rewriting.deriving import without_legacy
+from paralign.port.rewriting.mixing import Mixer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+#: methods whose results hold more in Paddle, and the functions that leave that out
+_PARAMETERS = {"torch.nn.Module.parameters": "_parameters({self})", "torch.nn.Module.named_parameters": "_named_parameters({self})"}
+
+#: methods that give an iterator in PyTorch and may give a list in Paddle
+_LISTS = frozenset({f"torch.nn.Module.{name}" for name in ("parameters", "modules", "children", "buffers")})
+
+#: what is said of elements that are written into any parameter of a model
+_ANY_PARAMETER = "Linear's weight is [in, out] in Paddle: another model where the parameter is one and its elements differ."
+
+#: what is said of a tensor that becomes text
+TEXT = "another text in Paddle where it is no single number"
+
+_STATISTICS = "Paddle counts the running statistics of batch norm among the parameters, with stop_gradient. Only in models with batch norm."
+
+#: methods whose names alone are right in Paddle
+_PLAIN = frozenset({"backward", "item", "detach", "cpu", "numpy", "tolist"})
+
+
+class CallConverter(Mixer):
+    """Write calls, and what their arguments ask for around them."""
+
+    def _text_of(self, node: ast.Call) -> None:
+        """Note ``str(x)`` and ``"{}".format(x)`` of tensors."""
+        named = getattr(node.func, "id", "") in ("str", "repr", "format")
+        formatted = isinstance(node.func, ast.Attribute) and node.func.attr == "format" and isinstance(node.func.value, ast.Constant)
+        for each in [*node.args, *[keyword.value for keyword in node.keywords]] if named or formatted else []:
+            if self._is_tensor(each):
+                self.note(each, "torch.Tensor.__format__", Fate.CONDITION, TEXT)
+
+    def visit_Call(self, node: ast.Call) -> None:  # noqa: N802 - as above
+        """Rewrite a call."""
+        if self._is_asked_for(node):
+            return
+        uses = [use for use in self.uses.get(place(node), []) if use.form is not Form.REFERENCE]
+        strange = [use for use in uses if use.name.startswith("torch.Tensor.") and not is_known(use.name)]
+        if strange:
+            self.note(node, strange[0].name, Fate.UNTOUCHED, "tensors have no such method: the object is another one")
+            self.generic_visit(node)
+            return
+        if not uses:
+            self._without_use(node)
+            return
+        found = {use.name for use in uses}
+        if len(found) > 1 or not self._spelled(node, uses[0]) or uses[0].form is Form.PARTIAL:
+            self._by_variable(node, uses)
+            return
+        use = dtype_by_name(replace(hinted(node, uses[0]), positional=list(node.args), keywords=list(node.keywords)))
+        edits, places = len(self.text.edits), len(self.places)
+        try:
+            self._written(node, self._plain(use))
+            self._put_around(node, use)
+        except ByHand as reason:
+            del self.text.edits[edits:], self.places[places:]
+            if isinstance(reason, Different) or not (self._by_adapter(node, use) or self.derived(node, use)):
+                self.by_hand(node, use.name, str(reason))
+
+    def _plain(self, use: Use) -> Use:
+        """A call without the arguments that are written around it.
+
+        A loss gets ``reduction`` in place of the arguments that stood for it.
+
+        Raises:
+            ByHand: what ``out=`` writes into is no plain name.
+        """
+        plain = self._without_out(use)
+        around = written_around(plain)
+        plain = replace(plain, keywords=[each for each in plain.keywords if each.arg not in around and not says_nothing(each, plain.name)])
+        return without_legacy(plain) or plain
+
+    def _without_out(self, use: Use) -> Use:
+        """A call without ``out=``, which names tensors; as it is where it has none.
+
+        Raises:
+            ByHand: what is written into is no plain name.
+        """
+        given = given_out(use)
+        if given is None or self.hidden("_into("):
+            return use
+        parts = given.elts if isinstance(given, ast.Tuple | ast.List) else [given]
+        if not all(isinstance(each, ast.Name) for each in parts):
+            raise ByHand("what out= writes into is no plain name")
+        return replace(use, keywords=[each for each in use.keywords if each.arg != "out"])
+
+    def _put_around(self, node: ast.Call, use: Use) -> None:
+        """Write what ``requires_grad=``, a layer's ``dtype=`` and ``out=`` ask for around a call."""
+        around = written_around(use)
+        given = given_out(use)
+        if given is not None and not self.hidden("_into("):
+            around.append("out")
+        if not around:
+            return
+        values = [next(each.value for each in use.keywords if each.arg == name) for name in around]
+        for name, value in zip(around, values, strict=True):
+            if self.hidden(AROUND[name]):
+                raise ByHand(self.hidden(AROUND[name]))
+            self.needs(AROUND[name])
+            self.visit(value)
+        head = "".join(AROUND[name] for name in reversed(around))
+        self.text.edit(self.text.start(node), self.text.start(node), head, node)
+        self.text.edit(self.text.end(node), self.text.end(node), partial(self._closing, values), node, closes=True)
+
+    def _closing(self, values: Sequence[ast.expr]) -> str:
+        return "".join(f", {self.text.within(value)})" for value in values)
+
+    def _is_asked_for(self, node: ast.Call) -> bool:
+        """``hasattr(nn, "SiLU")``: what PyTorch has is known; the branch for it is converted."""
+        if getattr(node.func, "id", "") != "hasattr" or node.keywords or not node.args:
+            return False
+        name, asked = self.named.get(place(node.args[0])), node.args[-1]
+        if name is None or not isinstance(asked, ast.Constant) or not isinstance(asked.value, str):
+            return False
+        if name not in conversions().modules:
+            return False
+        table = stored("torch")
+        has = f"{name}.{asked.value}" in table or f"{name}.{asked.value}" in conversions().constants
+        self.text.edit(self.text.start(node), self.text.end(node), str(has))
+        self.note(node, f"{name}.{asked.value}", Fate.REWRITTEN, f"what PyTorch {table.version} has")
+        return True
+
+    def _by_adapter(self, node: ast.Call, use: Use) -> bool:
+        """Call an adapter where the call itself cannot be written; False where none fits.
+
+        A call of ``*arguments`` is such.
+        """
+        if use.form is not Form.CALL or self._not_handed_on(use) or place(node.func) not in self.named:
+            return False
+        adapter = self.adapter(use.name)
+        if adapter is None:
+            return False
+        self._adapted(node.func, use.name, adapter)
+        for each in (*node.args, *node.keywords):
+            self.visit(each)
+        return True
+
+    def _spelled(self, node: ast.Call, use: Use) -> bool:
+        """Whether the call spells out what it calls."""
+        if use.form in (Form.METHOD, Form.SUBCLASS):
+            return True
+        return self.named.get(place(node.args[0] if use.form is Form.PARTIAL and node.args else node.func)) is not None
+
+    def _by_variable(self, node: ast.Call, uses: list[Use]) -> None:
+        """Judge a call through a variable, or with arguments given ahead.
+
+        It is right where all that it may call may be handed on as values.
+        """
+        name = ", ".join(sorted({use.name for use in uses}))
+        reasons = [reason for use in uses if (reason := self._not_handed_on(use))]
+        if reasons:
+            later = uses[0].form is Form.PARTIAL and self._is_kept(node) and not self.hidden("_not_converted(")
+            (self._put_off if later else self.by_hand)(node, name, reasons[0])
+            return
+        self.note(node, name, Fate.EQUAL)
+        self.generic_visit(node)
+
+    def _not_handed_on(self, use: Use) -> str:
+        """Why a callable cannot be called through a variable as this use does; empty where it can."""
+        if use.form in (Form.METHOD, Form.SUBCLASS):
+            return "called through a variable, or of several classes"
+        if use.name in conversions().values:
+            return ""
+        adapter = adapter_of(use.name, self.paddle)
+        if adapter is None:
+            return "called through a variable"
+        named = {each.arg for each in use.keywords if each.arg is not None}
+        if not adapter.fits(len(use.positional), named):
+            lost = sorted(named - {each.name for each in adapter.takes})
+            return f"called through a variable with {lost[0] if lost else 'more arguments'}, and nobody executed that on both sides"
+        return ""
+
+    def _as_number(self, node: ast.Call) -> bool:
+        """Write ``int(x)`` of what may be a tensor; False of another call.
+
+        Paddle's takes none that has axes. A name may stand for a number as well, and is asked for at run time.
+        """
+        if not isinstance(node.func, ast.Name) or node.func.id not in ("int", "float") or len(node.args) != 1 or node.keywords:
+            return False
+        kind, given = node.func.id, node.args[0]
+        if (
+            not isinstance(given, ast.Name | ast.Attribute | ast.Subscript | ast.Call)
+            or not self._is_tensor(given)
+            or self.hidden("_number(")
+        ):
+            return False
+        self.needs("_number(")
+        self.visit(given)
+        self.text.edit(self.text.start(node), self.text.end(node), lambda: f"_number({kind}, {self.text.within(given)})")
+        self.note(node, f"torch.Tensor.__{kind}__", Fate.REWRITTEN)
+        return True
+
+    def _without_use(self, node: ast.Call) -> None:
+        name = self.named.get(place(node.func))
+        if name is not None:
+            self.by_hand(node, name, "its name is not known, or made at run time")
+            return
+        if isinstance(node.func, ast.Name) and node.func.id == "getattr" and node.args and place(node.args[0]) in self.named:
+            self.by_hand(node, self.named[place(node.args[0])] + ".?", "its name is made at run time")
+            return
+        if self.by_text(node):
+            return
+        if self._as_number(node):
+            return
+        self._text_of(node)
+        if isinstance(node.func, ast.Attribute) and self.seen.imported and self.unknown_method(node, node.func):
+            return
+        self.generic_visit(node)
+
+    def _written(self, node: ast.Call, use: Use) -> None:
+        if use.form is Form.SUBCLASS and use.name not in conversions().bases:
+            self._begun(node, use)
+            return
+        if use.form is Form.METHOD:
+            self._check_receiver(node, use)
+        made = plan(use, self.paddle)
+        self._leave_out(node, use, made)
+        if is_start(use.name) and not isinstance(self._parent(), ast.Expr):
+            made.template = given_back(made.template)
+        template = _PARAMETERS.get(use.name, "")
+        told = template and (bool(use.positional or use.keywords) or self._is_first() or bool(self.hidden(template)))
+        if template and not told and not self._takes_statistics():
+            made.template = template
+        made.template = self.typed_template(use.name, made.bound.given) or made.template
+        if made.template:
+            made.template = self.mixed_template(use.name, made.template, call_operands(node, made))
+            self.templated(node, made)
+        else:
+            self.edited(node, use, made)
+        self._iterated(node, use)
+        if use.name == "torch.Tensor.copy_" and self._is_any_parameter(node):
+            made.conditions.append(_ANY_PARAMETER)
+        if self._is_cast_and_changed(node, use):
+            made.conditions.append(CAST_AND_CHANGED)
+        if use.name.endswith(".state_dict"):
+            made.conditions.append("Other names in Paddle: _mean and _variance for running statistics, no num_batches_tracked.")
+        if told and not self._takes_statistics():
+            made.conditions.append(_STATISTICS)
+        touched = bool(made.entries or made.added or made.removed or any(made.keywords.values()))
+        fate = Fate.CONDITION if made.conditions else Fate.REWRITTEN if touched else Fate.EQUAL
+        guess = ["the object is taken for a tensor by the rules of its base class"] if use.certainty is Certainty.GUESSED else []
+        refused = [f"raises where {made.refuses}"] if made.refuses else []
+        self.note(node, use.name, fate, " ".join([*dict.fromkeys(made.conditions), *refused, *guess]), made.entries)
+
+    def _is_cast_and_changed(self, node: ast.Call, use: Use) -> bool:
+        """Whether a tensor is cast or moved, and changed in place at once."""
+        if use.form is not Form.METHOD or not isinstance(node.func, ast.Attribute):
+            return False
+        method = node.func.attr
+        inplace = method.endswith("_") and not method.endswith("__") and method not in OF_NO_ELEMENT
+        return inplace and not self._is_whole(node.func.value) and self._same_or_new(node.func.value)
+
+    def _is_any_parameter(self, node: ast.Call) -> bool:
+        """Whether one of ``model.parameters()`` gets elements of no other parameter."""
+        names = {
+            inner.id
+            for loop in self._parents
+            if isinstance(loop, ast.For | ast.AsyncFor)
+            and any(getattr(each, "attr", "") in ("parameters", "named_parameters") for each in ast.walk(loop.iter))
+            for inner in ast.walk(loop.target)
+            if isinstance(inner, ast.Name)
+        }
+        into, *rest = [node.func, *node.args, *[each.value for each in node.keywords]]
+        return root_name(into) in names and not all(root_name(each) in names for each in rest)
+
+    def _leave_out(self, node: ast.Call, use: Use, made: Plan) -> None:
+        """Remove arguments that a call was planned without; write what stands for them."""
+        standing = {each.arg: each.value for each in use.keywords if each.arg is not None and not hasattr(each.value, "lineno")}
+        if not made.template:
+            made.added.update({made.keywords.pop(name, None) or name: ast.unparse(value) for name, value in standing.items()})
+        planned = {id(keyword) for keyword in use.keywords}
+        for each in node.keywords:
+            if each.arg is None or id(each) in planned:
+                continue
+            if made.template and each.arg in standing:
+                continue
+            made.bound.given[each.arg] = each.value
+            made.removed.add(each.arg)
+        if not is_layer(use.name):
+            return
+        values = {id(each) for each in (*use.positional, *(keyword.value for keyword in use.keywords))}
+        for value in node.args:
+            if id(value) not in values:  # a dtype in its place
+                made.bound.given["dtype"] = value
+                made.removed.add("dtype")
+
+    def _iterated(self, node: ast.Call, use: Use) -> None:
+        """``next(model.parameters())``: Paddle gives a list."""
+        parent = self._parent()
+        if use.name in _LISTS and isinstance(parent, ast.Call) and getattr(parent.func, "id", "") == "next":
+            self.text.edit(self.text.start(node), self.text.start(node), "iter(", parent)
+            self.text.edit(self.text.end(node), self.text.end(node), ")", parent, closes=True)
+
+    def _begun(self, node: ast.Call, use: Use) -> None:
+        """Note ``super().__init__(…)`` of a class derived from an adapter.
+
+        It takes PyTorch's arguments.
+        """
+        reason = self._not_handed_on(replace(use, form=Form.CALL))
+        if reason:
+            raise ByHand(reason)
+        self.note(node, use.name, Fate.EQUAL)
+        self.generic_visit(node)
+
+    def _check_guess(self, method: str, use: Use) -> None:
+        if use.name.startswith("torch.Tensor.") and method not in _PLAIN:
+            raise ByHand("the object's type is a guess by its name")
+
+    def _takes_statistics(self) -> bool:
+        """Whether a call is an argument of an optimizer or of clipping.
+
+        These leave out what is not trained.
+        """
+        parent = self._parents[-3] if isinstance(self._parent(), ast.keyword) else self._parent()
+        return any(name.startswith(("torch.optim.", "torch.nn.utils.clip_grad_")) for name in self._names_of(parent))
+
+    def _is_first(self) -> bool:
+        """Whether a call's first result alone is asked for: ``next(model.parameters())``."""
+        parent = self._parent()
+        return isinstance(parent, ast.Call) and getattr(parent.func, "id", "") == "next"
+
+    def _check_receiver(self, node: ast.Call, use: Use) -> None:
+        if not isinstance(node.func, ast.Attribute):
+            raise ByHand("its object is not shown")
+        if (
+            use.certainty is Certainty.GUESSED
+            and self.seen.values.get(place(node.func.value)) is None
+            and guessed_owner(node.func.attr) is None
+        ):
+            self._check_guess(node.func.attr, use)
+        inplace = node.func.attr.endswith("_") and not node.func.attr.endswith("__")
+        method = use.name.rpartition(".")[2]
+        whole = method in OF_NO_ELEMENT or node.func.value is self._put_back or self._is_whole(node.func.value)
+        if not inplace or whole:
+            return
+        if not self._same_or_new(node.func.value):
+            raise ByHand("in place on a part of a tensor: Paddle's parts are copies")
+        if isinstance(self._parent(), ast.Expr):  # made for nothing but what it changes
+            raise ByHand("in place on a cast or moved tensor: it may be the tensor itself in PyTorch, and is a copy in Paddle")

@@ -1,0 +1,216 @@
+"""One program rewritten for Paddle, by the places of its tree.
+
+What is not known to be right raises there instead.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from paralign.catalogue.naming import paddle_name
+from paralign.port.edits.call_edits import ROOTS
+from paralign.port.edits.ledger import Fate
+from paralign.port.layers.layer_attributes import OWN_START
+from paralign.port.layers.weight_elements import layout_notes
+from paralign.port.names.observing import place
+from paralign.port.plans.conversions import conversions
+from paralign.port.rewriting.call_converting import TEXT, CallConverter
+from paralign.port.rewriting.imports import alike, from_rewritten, import_rewritten
+
+
+class Converter(CallConverter):
+    """Walks one program and notes the edits that make it Paddle's."""
+
+    def visit_Module(self, node: ast.Module) -> None:  # noqa: N802 - named as ast names it
+        """Rewrite a program, and note the lines that look at elements of weights."""
+        self.generic_visit(node)
+        known = {(each.line, each.column) for each in self.places if each.fate is Fate.BY_HAND}
+        for each, text in layout_notes(node, self._names_of):
+            if (self._place(each.lineno)[1], each.col_offset + 1) not in known:
+                self.note(each, "torch.nn.Linear.weight", Fate.CONDITION, text)
+
+    def visit_Import(self, node: ast.Import) -> None:  # noqa: N802 - as above
+        """Rewrite ``import torch``."""
+        if any(alias.name.partition(".")[0] in ROOTS for alias in node.names):
+            self.text.edit(self.text.start(node), self.text.end(node), import_rewritten(node))
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:  # noqa: N802 - as above
+        """Rewrite ``from torch import …``."""
+        if not node.level and (node.module or "").partition(".")[0] in ROOTS:
+            self._statement(node, from_rewritten(node))
+        module, ours = alike(node)
+        if module:
+            start = self.text.content.index(module.encode(), self.text.start(node))
+            self.text.edit(start, start + len(module.encode()), ours)
+            self.note(node, module, Fate.EQUAL, f"{ours}: the same layers for Paddle")
+
+    def _statement(self, node: ast.stmt, written: str) -> None:
+        """Replace an import; one that says nothing new goes with its line, if it is a module's."""
+        start, end = self.text.start(node), self.text.end(node)
+        alone = (
+            self.text.line(node.lineno) == start and self.text.content[end : end + 1] == b"\n" and isinstance(self._parent(), ast.Module)
+        )
+        if written == "import paddle" and alone:
+            self.spelled_out = True  # where no other import binds it, one is put before everything
+            self.text.edit(start, end + 1, "")
+        else:
+            self.text.edit(start, end, written)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:  # noqa: N802 - as above
+        """Rewrite a class: its bases first."""
+        for each in node.decorator_list:
+            self.visit(each)
+        for base in node.bases:
+            name = self.named.get(place(base))
+            if name in conversions().bases:
+                self.renamed(base, paddle_name(name, self.paddle))
+                self.note(base, name, Fate.EQUAL)
+            elif name in conversions().base_helpers:
+                self._on_helper(node, base, name)
+            elif name is not None:
+                self._derived(base, name)
+            else:
+                self.visit(base)
+        for keyword in node.keywords:
+            self.visit(keyword)
+        for statement in node.body:
+            self.visit(statement)
+
+    def _on_helper(self, node: ast.ClassDef, base: ast.expr, name: str) -> None:
+        """A class that is derived from one that stands in the file."""
+        own = conversions().base_helpers[name]
+        methods = {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
+        lost = sorted(methods & {"vmap", "jvp", "vjp"})
+        reason = f"it has a method {lost[0]}, which Paddle does not call" if lost else self.hidden(own)
+        if reason:
+            self.by_hand(base, name, reason)
+            return
+        self.needs(own)
+        self.text.edit(self.text.start(base), self.text.end(base), own)
+        self.note(base, name, Fate.REWRITTEN, "backward gives gradients for tensors alone in Paddle")
+
+    def _derived(self, base: ast.expr, name: str) -> None:
+        adapter = self.adapter(name)
+        if adapter is None or not adapter[1].is_class:
+            self.by_hand(base, name, "nobody executed a class derived from it on both sides")
+            return
+        self._adapted(base, name, adapter)
+
+    def _visit_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        for each in node.decorator_list:
+            self.visit(each)
+        arguments = node.args
+        plain = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+        self._annotated(*[each.annotation for each in plain if each is not None], node.returns)
+        for default in (*arguments.defaults, *arguments.kw_defaults):
+            if default is not None:
+                self.visit(default)
+        for statement in node.body:
+            self.visit(statement)
+
+    visit_FunctionDef = visit_AsyncFunctionDef = _visit_function  # noqa: N815 - as above
+
+    def _annotated(self, *nodes: ast.expr | None) -> None:
+        self._annotation += 1
+        for node in nodes:
+            if node is not None:
+                self.visit(node)
+        self._annotation -= 1
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:  # noqa: N802 - as above
+        """Rewrite an annotated assignment."""
+        self.visit(node.target)
+        self._annotated(node.annotation)
+        if node.value is not None:
+            self.visit(node.value)
+
+    def visit_Assign(self, node: ast.Assign) -> None:  # noqa: N802 - as above
+        """Refuse assignments to what belongs to PyTorch; note writes into tensors."""
+        if self.setting(node) or self.layer_setting(node) or self.weight_set(node):
+            return
+        for target in node.targets:
+            if self._belongs(target):
+                self.by_hand(node, ast.unparse(target), "a setting of PyTorch's")
+                return
+            if isinstance(target, ast.Subscript) and self._is_tensor(target.value):
+                self.note(
+                    target, "torch.Tensor.__setitem__", Fate.CONDITION, "writes into a view reach the tensor behind it in PyTorch only"
+                )
+        self.generic_visit(node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:  # noqa: N802 - as above
+        """Note what is in place in PyTorch alone."""
+        if self.layer_change(node):
+            return
+        if self._belongs(node.target):
+            self.by_hand(node, ast.unparse(node.target), "a setting of PyTorch's")
+            return
+        if self._is_tensor(node.target):
+            text = "in place in PyTorch, a new tensor in Paddle: another result only where the old tensor has a second name"
+            self.note(node.target, "torch.Tensor.__iadd__", Fate.CONDITION, text)
+        super().visit_AugAssign(node)
+
+    def visit_Name(self, node: ast.Name) -> None:  # noqa: N802 - as above
+        """Rewrite an imported name."""
+        self._reference(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:  # noqa: N802 - as above
+        """Rewrite a dotted name, or an attribute that means something else."""
+        if self._reference(node):
+            return
+        if node.attr == "weight" and self._of_weight(node):
+            return
+        self._of_layer(node)
+        if self.set_among(node) or self.around(node):
+            return
+        if node.attr in ("H", "mH") and isinstance(node.ctx, ast.Load) and self.adjoint(node):
+            return
+        if node.attr in ("real", "imag") and isinstance(node.ctx, ast.Load) and self._is_tensor(node.value):
+            self.text.edit(self.text.end(node), self.text.end(node), "()", node, closes=True)
+            self.note(node, f"torch.Tensor.{node.attr}", Fate.REWRITTEN, "a method in Paddle")
+        if node.attr == "device" and isinstance(node.ctx, ast.Load) and self._is_tensor(node.value):
+            self.note(node, "torch.Tensor.device", Fate.CONDITION, "a text in Paddle")
+        if node.attr == "dtype" and isinstance(self._parent(), ast.Call | ast.FormattedValue):
+            self.note(node, "torch.Tensor.dtype", Fate.CONDITION, "another text in Paddle: paddle.float32")
+        if node.attr == "shape" and isinstance(self._parent(), ast.Compare) and self._is_tensor(node.value):
+            self.text.edit(self.text.start(node), self.text.start(node), "tuple(", node)
+            self.text.edit(self.text.end(node), self.text.end(node), ")", node, closes=True)
+        self.generic_visit(node)
+
+    def _of_weight(self, node: ast.Attribute) -> bool:
+        """Write a weight that may lie the other way round; False of one that is left."""
+        if self._is_linear(node) and not self._is_layout_free() and self.as_written(node):
+            self.generic_visit(node)
+            return True
+        if self._has_ties and self._is_linear(node) and not self._is_started() and self.as_read(node):
+            pass
+        elif self._is_linear(node) and not self._is_own_start(node) and not self._is_layout_free() and not self._is_started():
+            if self._has_ties and not self.turn_here(node):
+                self.by_hand(node, "torch.nn.Linear.weight", "layers share weights here, and how this one lies is not known")
+                return True
+            if not self._has_ties:
+                self.text.edit(self.text.end(node), self.text.end(node), ".T", node, closes=True)
+            self._transposed(node)
+        elif self._is_own_start(node):
+            self.note(node, "torch.nn.Linear.weight", Fate.CONDITION, OWN_START)
+        elif not isinstance(node.ctx, ast.Load) or not self.seen.imported or not self._turned(node):
+            return False
+        elif not (self._as_value(node) or self.as_read(node) or self.as_written(node)):
+            self.by_hand(node, "torch.nn.Linear.weight", "Linear keeps its weight transposed in Paddle, and this layer may be one")
+            return True
+        self.generic_visit(node)
+        return True
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:  # noqa: N802 - as above
+        """As the referrer's; the text of a tensor is noted."""
+        for each in node.values:
+            if isinstance(each, ast.FormattedValue) and self._is_tensor(each.value):
+                self.note(each.value, "torch.Tensor.__format__", Fate.CONDITION, TEXT)
+        super().visit_JoinedStr(node)
+
+    def _belongs(self, target: ast.expr) -> bool:
+        while isinstance(target, ast.Attribute | ast.Subscript):
+            target = target.value
+            if place(target) in self.named:
+                return True
+        return False

@@ -1,0 +1,152 @@
+"""Operators of tensors of several types, which Paddle refuses."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from paralign.port.edits.ledger import Fate
+from paralign.port.names.operand_types import DISCRETE, Kind, Kinds
+from paralign.port.plans.conversions import conversions
+from paralign.port.plans.operators import OF_BITS, OF_ONE_TYPE, SIGNS, as_calls, is_operator, parsed
+from paralign.port.rewriting.deriving import Deriver
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_SAID = "PyTorch computes it in a common type of both, Paddle refuses two types"
+
+
+class Mixer(Deriver):
+    """Write such an operator as a call, where an operand is known to be discrete."""
+
+    #: functions in which Paddle has refused an operator, as ``Class.method``: all that may be of several types is written so there
+    refused: frozenset[str] = frozenset()
+
+    @property
+    def kinds(self) -> Kinds:
+        """What the source tells of the types of expressions."""
+        if not hasattr(self, "_kinds"):
+            self._kinds = Kinds(self.named)
+        return self._kinds
+
+    def visit_BinOp(self, node: ast.BinOp) -> None:  # noqa: N802 - named as ast names it
+        """Write ``a + b`` of several types."""
+        sign = SIGNS.get(type(node.op), "")
+        if sign and self._is_mixed(sign, node.left, node.right):
+            self._as_call(node, sign, node.left, node.right)
+        self.generic_visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> None:  # noqa: N802 - as above
+        """Write ``a < b`` of several types."""
+        sign = SIGNS.get(type(node.ops[0]), "") if len(node.ops) == 1 else ""
+        if sign and self._is_mixed(sign, node.left, node.comparators[0]):
+            self._as_call(node, sign, node.left, node.comparators[0])
+        super().visit_Compare(node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:  # noqa: N802 - as above
+        """Write ``a += b`` of several types: the tensor keeps its own."""
+        sign = SIGNS.get(type(node.op), "")
+        plain = isinstance(node.target, ast.Name | ast.Attribute)
+        if plain and self._is_mixed(sign, node.target, node.value) and not self.hidden("_operand("):
+            self.needs("_operand(")
+            start, end = self.text.outer(node.value, self.text.end(node.target))
+            self.text.edit(start, start, f"_operand({self.text.source(node.target)}, ", node.value)
+            self.text.edit(end, end, ")", node.value, closes=True)
+            self.note(node, f"torch.Tensor {sign}=", Fate.REWRITTEN, "the tensor keeps its type, and Paddle refuses two")
+        self.generic_visit(node)
+
+    def _is_mixed(self, sign: str, first: ast.expr, second: ast.expr) -> bool:
+        """Whether Paddle may refuse an operator because of its operands' types."""
+        if not self.seen.imported or self._annotation or any(isinstance(each, ast.JoinedStr) for each in self._parents):
+            return False
+        kinds = [self.kinds.of(each, self._parents) for each in (first, second)]
+        if sign in OF_BITS:
+            written = any(isinstance(each, ast.Constant) and isinstance(each.value, int) for each in (first, second))
+            return _is_of_bits_and_numbers(kinds, written=written and any(map(self._is_known, (first, second))))
+        if kinds == [Kind.BOOL, Kind.BOOL]:
+            return sign == "/"
+        if self.refused and Kind.UNKNOWN in kinds and Kind.NUMBER not in kinds and qualified(self._parents) in self.refused:
+            return True
+        if set(kinds) == {Kind.FLOAT, Kind.UNKNOWN}:
+            return self._is_spread(first if kinds[0] is Kind.UNKNOWN else second)
+        return DISCRETE.intersection(kinds) != set() and Kind.NUMBER not in kinds and (kinds[0] is not kinds[1] or Kind.SHORT in kinds)
+
+    def _is_spread(self, node: ast.expr) -> bool:
+        """Whether an expression is an argument along a new axis: ``time[:, None]``.
+
+        Times and positions, which are whole numbers, meet their frequencies so.
+        """
+        if isinstance(node, ast.Subscript):
+            index = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            spread = any(isinstance(each, ast.Constant) and each.value is None for each in index)
+        else:
+            spread = isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "unsqueeze"
+        while isinstance(node, ast.Subscript | ast.Call | ast.Attribute):
+            node = node.func if isinstance(node, ast.Call) else node.value
+        functions = [each for each in self._parents if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
+        given = {each.arg for each in functions[-1].args.args} - {"self", "cls"} if functions else set()
+        return spread and isinstance(node, ast.Name) and node.id in given
+
+    def _is_known(self, node: ast.expr) -> bool:
+        """Whether an expression is a tensor, by its type or its elements' type."""
+        return self._is_tensor(node) or self.kinds.of(node, self._parents) in DISCRETE
+
+    def _as_call(self, node: ast.BinOp | ast.Compare, sign: str, first: ast.expr, second: ast.expr) -> None:
+        text = self.text
+        before = text.outer(first, text.start(node))[1]
+        after = text.outer(second, before)[0]
+        if self.hidden("_mixed(") or b"#" in text.content[before:after] or b"\\" in text.content[before:after]:
+            return
+        self.needs("_mixed(")
+        text.edit(text.start(node), text.start(node), f"_mixed({sign!r}, ", node)
+        text.edit(before, after, ", ", node)
+        text.edit(text.end(node), text.end(node), ")", node, closes=True)
+        self.note(node, f"torch.Tensor {sign}", Fate.REWRITTEN, _SAID)
+
+    def typed_template(self, name: str, given: Mapping[str, ast.expr]) -> str:
+        """The template of a call of several types, or of bounds that may be tensors."""
+        table = conversions()
+        if name in table.bounded:
+            bounds = [given[each] for each in ("min", "max") if each in given]
+            known = all(getattr(each, "value", 0) is None or self.kinds.of(each, self._parents) is Kind.NUMBER for each in bounds)
+            return "" if known or self.hidden(table.bounded[name]) else table.bounded[name]
+        listed = given.get("tensors") if name in table.joined else None
+        if not isinstance(listed, ast.List | ast.Tuple) or any(isinstance(each, ast.Starred) for each in listed.elts):
+            return ""
+        kinds = {self.kinds.of(each, self._parents) for each in listed.elts}
+        several = len(kinds) > 1 and not DISCRETE.isdisjoint(kinds)
+        return table.joined[name] if several and not self.hidden(table.joined[name]) else ""
+
+    def mixed_template(self, name: str, template: str, operands: Sequence[ast.expr]) -> str:
+        """A template with calls for operators of several types."""
+        if name in OF_ONE_TYPE or not is_operator(template):
+            return template
+        kinds = [self.kinds.of(each, self._parents) for each in operands]
+        tensors = [each for each in kinds if each is not Kind.NUMBER]
+        bits = any(SIGNS.get(type(each), "") in OF_BITS for each in ast.walk(parsed(template)))
+        alike = len(tensors) == len(kinds) and len(set(tensors)) == 1 and tensors[0] in (Kind.FLOAT, Kind.INT)
+        if alike or (not bits and len(tensors) < _PAIR):
+            return template
+        return as_calls(template)
+
+
+def qualified(around: Sequence[ast.AST]) -> str:
+    """The innermost function around a place, as ``Class.method``; '' in none."""
+    named = [each for each in around if isinstance(each, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)]
+    while named and isinstance(named[-1], ast.ClassDef):
+        named.pop()
+    return ".".join(each.name for each in named)
+
+
+#: operands of an operator
+_PAIR = 2
+
+
+def _is_of_bits_and_numbers(kinds: Sequence[Kind], *, written: bool) -> bool:
+    """Whether an operator of bits has a number, or several types."""
+    if written:
+        return True
+    if Kind.NUMBER in kinds:
+        return DISCRETE.intersection(kinds) != set()
+    return Kind.UNKNOWN not in kinds and kinds[0] is not kinds[1]

@@ -1,0 +1,216 @@
+"""Names of PyTorch that are no calls.
+
+Constants, classes that are handed on, and what stands in formatted strings.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, TypeGuard
+
+from paralign.catalogue.naming import paddle_name
+from paralign.catalogue.parameters import stored
+from paralign.port.edits.ledger import Fate
+from paralign.port.names.observing import Observed, place
+from paralign.port.plans.adapters import adapter_of
+from paralign.port.plans.conversions import conversions
+from paralign.port.rewriting.settings import Settings
+
+if TYPE_CHECKING:
+    from paralign.catalogue.parameters import Table
+    from paralign.port.plans.adapters import Adapter
+    from paralign.port.sources.texts import Text as SourceText
+
+#: what is said of PyTorch's version, which stands in the port as a text
+_VERSION = "a release of PyTorch, without what a build adds (+cpu): the same where only releases are told apart"
+
+
+class Referrer(Settings):
+    """Rewrite references.
+
+    ``adapters`` are the functions and classes that the file gets for those that are handed on.
+    """
+
+    def __init__(self, path: str, text: str, seen: Observed, paddle: Table, file: SourceText | None = None) -> None:
+        super().__init__(path, text, seen, paddle, file)
+        self.adapters: dict[str, tuple[str, Adapter]] = {}
+
+    def adapter(self, name: str) -> tuple[str, Adapter] | None:
+        """The adapter of a callable and its name in this file; None where there can be none.
+
+        It is defined in the file from then on.
+        """
+        if name not in self.adapters:
+            made = adapter_of(name, self.paddle)
+            if made is None or self.hidden(made.made.template):
+                return None
+            own = "_" + name.rpartition(".")[2]
+            while (
+                own.encode() in self.text.content
+                or own in conversions().helpers
+                or any(own == other for other, _ in self.adapters.values())
+            ):
+                own += "_"
+            self.adapters[name] = (own, made)
+            self.needs(made.made.template)
+        return self.adapters[name]
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:  # noqa: N802 - as above
+        """Rewrite within a formatted string where its parts are where they are said to be.
+
+        Before Python 3.12 they may not be.
+        """
+        inner = [name for each in ast.walk(node) if isinstance(each, ast.expr) and (name := self.named.get(place(each)))]
+        inner += [use.name for each in ast.walk(node) if isinstance(each, ast.Call) for use in self.uses.get(place(each), [])]
+        if not inner:
+            return
+        edits, places, helpers = len(self.text.edits), len(self.places), set(self.helpers)
+        if self._is_where_it_says(node):
+            before = self.text.source(node)
+            self.generic_visit(node)
+            if _marks(self.text.within(node)) == _marks(before):  # a mark more would end the string before Python 3.12
+                return
+            del self.text.edits[edits:], self.places[places:]
+            self.helpers = helpers
+        self.by_hand(node, inner[0], "within a formatted string: give it a name before")
+
+    def _is_where_it_says(self, node: ast.JoinedStr) -> bool:
+        """Whether the text at the place of each value within a formatted string is that value."""
+        for each in ast.walk(node):
+            if not isinstance(each, ast.FormattedValue):
+                continue
+            try:
+                there = ast.parse(self.text.source(each.value).strip(), mode="eval").body
+            except (SyntaxError, ValueError):
+                return False
+            if ast.dump(there) != ast.dump(each.value):
+                return False
+        return True
+
+    def _reference(self, node: ast.Name | ast.Attribute) -> bool:
+        name = self.named.get(place(node))
+        if name is None or not isinstance(node.ctx, ast.Load):
+            return name is not None
+        kind = bool(self._annotation) or self._is_kind() or self._is_asked_type()
+        if kind and _is_of_the_file(name):
+            self.by_hand(node, name, "its objects are of a class of this file, which Paddle's class does not know")
+            return True
+        port = self._port_of(name, kind=kind)
+        if port:
+            self.renamed(node, port)
+            version = name == "torch.__version__"
+            self.note(node, name, Fate.CONDITION if version else Fate.EQUAL, _VERSION if version else "")
+            return True
+        adapter = None if self._annotation or self._is_compared(node) else self.adapter(name)
+        if adapter is not None:
+            self._adapted(node, name, adapter)
+            return True
+        reason = "handed on as a value: what it is called with is not shown"
+        if self._is_kept(node) and name not in conversions().modules and not self.hidden("_not_converted("):
+            self._put_off(node, name, reason)
+        else:
+            self.by_hand(node, name, reason)
+        return True
+
+    def _port_of(self, name: str, *, kind: bool) -> str:
+        """What stands in Paddle for a name that is not called; '' where nothing does.
+
+        ``kind``: the name is asked for as a class.
+        """
+        if name == "torch.__version__":
+            return repr(stored("torch").version)
+        table = conversions()
+        constant = table.constants.get(name, "")
+        if constant:
+            return constant
+        is_class = kind and name in stored("torch") and name.rpartition(".")[2][:1].isupper()
+        if name not in table.values and not is_class:
+            return ""
+        return table.kinds.get(name) or paddle_name(name, self.paddle)
+
+    def _is_kept(self, node: ast.expr) -> bool:
+        """Whether a callable is kept for later, in a dictionary or as a parameter's default.
+
+        It need not raise before it is called.
+        """
+        parent = self._parent()
+        if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
+            return any(node is each for each in (*parent.args.defaults, *parent.args.kw_defaults))
+        if isinstance(parent, ast.Dict):
+            return any(node is each for each in parent.values)
+        return isinstance(parent, ast.keyword) and getattr(getattr(self._parents[-3], "func", None), "id", "") == "dict"
+
+    def _put_off(self, node: ast.expr, name: str, reason: str) -> None:
+        """Let a callable raise where it is called."""
+        self.needs("_not_converted(")
+        self.note(node, name, Fate.BY_HAND, reason)
+        said = ascii(f"{self.places[-1].where}: {name} is not converted: {reason}")
+        self.text.edit(self.text.start(node), self.text.end(node), f"_not_converted({said})")
+
+    def _is_kind(self) -> bool:
+        """Whether a name is asked for as a class, as an argument of ``isinstance``.
+
+        Alone or in a tuple.
+        """
+        last = self._beyond(ast.Tuple, ast.BinOp)
+        return isinstance(last, ast.Call) and getattr(last.func, "id", "") in ("isinstance", "issubclass")
+
+    def _beyond(self, *kinds: type[ast.AST]) -> ast.AST | None:
+        """The innermost part of the tree around this place that is of none of some kinds."""
+        for each in reversed(self._parents[:-1]):
+            if not isinstance(each, kinds):
+                return each
+        return None
+
+    def visit_Compare(self, node: ast.Compare) -> None:  # noqa: N802 - as above
+        """Rewrite ``type(m) is nn.Linear``.
+
+        A class that stands in the file for one of Paddle's is that one.
+        """
+        asked = [inner for each in node.comparators for inner in ast.walk(each) if isinstance(inner, ast.Name | ast.Attribute)]
+        if _is_type(node.left) and any(place(each) in self.named for each in asked) and not self.hidden("_class_of("):
+            self.needs("_class_of(")
+            self.text.edit(self.text.start(node.left.func), self.text.end(node.left.func), "_class_of")
+        self.generic_visit(node)
+
+    def _is_asked_type(self) -> bool:
+        """Whether a class is what ``type(m)`` is compared with, alone or among others."""
+        last = self._beyond(ast.Tuple, ast.List, ast.Set)
+        if not isinstance(last, ast.Compare):
+            return False
+        return _is_type(last.left) and "_class_of" in self.helpers
+
+    def _is_compared(self, node: ast.expr) -> bool:
+        """Whether a callable is told from others by itself.
+
+        An adapter is not the class that objects are made of elsewhere.
+        """
+        last = self._beyond(ast.Tuple, ast.List, ast.Set)
+        if isinstance(last, ast.Dict):
+            return any(node is each for each in last.keys)
+        return isinstance(last, ast.Compare)
+
+    def _adapted(self, node: ast.expr, name: str, adapter: tuple[str, Adapter]) -> None:
+        """Write an adapter's name in place of a callable's."""
+        self.text.edit(self.text.start(node), self.text.end(node), adapter[0])
+        conditions = adapter[1].conditions
+        self.note(node, name, Fate.CONDITION if conditions else Fate.REWRITTEN, " ".join(conditions), adapter[1].made.entries)
+
+
+def _is_of_the_file(name: str) -> bool:
+    """Whether calls of a class become calls of a helper that the file gets."""
+    table = conversions()
+    way = table.calls.get(name)
+    if name in table.kinds:
+        return False
+    return way is not None and way.template.partition("(")[0] in table.helpers
+
+
+def _is_type(node: ast.expr) -> TypeGuard[ast.Call]:
+    """Whether an expression is ``type(…)``."""
+    return isinstance(node, ast.Call) and getattr(node.func, "id", "") == "type" and len(node.args) == 1
+
+
+def _marks(text: str) -> tuple[int, int, int]:
+    """How many quotation marks and backslashes a text has."""
+    return text.count("'"), text.count('"'), text.count("\\")
