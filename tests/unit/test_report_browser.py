@@ -165,6 +165,15 @@ def test_narrow_windows_do_not_scroll_sideways(browser, tmp_path, width):
     assert browser.run("document.documentElement.scrollWidth") <= width
 
 
+def test_no_line_of_code_is_cut_at_the_panes_edge(browser, tmp_path):
+    """The lines around the first wrong one may hold the cause."""
+    browser.open(report(tmp_path, [pair("a", DIVERGED)]), width=1000)
+    pane = "document.querySelector('.panes pre')"
+    browser.run(f"{pane}.firstElementChild.append(' '.repeat(8) + 'word '.repeat(99))")
+    browser.run(f"{pane}.firstElementChild.classList.remove('guilty')")
+    assert browser.run(f"{pane}.scrollWidth <= {pane}.clientWidth")
+
+
 def test_ten_thousand_values_and_operations_stay_responsive(browser, tmp_path):
     rows = [[f"stage.{n // 100}.{n % 100}", "Linear", "linear", f"net.py:{n}", "4", "right", n, 1e-9, 1e-7] for n in range(10_000)]
     page = report(tmp_path, [pair(f"layer.{n}.weight", DIVERGED if n % 7 == 0 else ALIGNED) for n in range(10_000)], rows)
