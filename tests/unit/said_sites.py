@@ -51,18 +51,19 @@ class Module:
     def __init__(self, path: Path) -> None:
         self.path = path.relative_to(SOURCE).as_posix().removeprefix("paralign/")
         self.tree = ast.parse(path.read_text(encoding="utf-8"))
+        self.nodes = list(ast.walk(self.tree))
         self.around: dict[int, ast.AST] = {}
         self._enclose(self.tree, self.tree)
         self.constants = self._assigned(self.tree.body)
         self._top = self._assigned([node for node in self.tree.body if isinstance(node, (ast.Assign, ast.AnnAssign))])
         self._of_functions: dict[int, dict[str, list[ast.expr]]] = {}
         self.calls: dict[str, list[ast.Call]] = {}
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Call):
                 self.calls.setdefault(_called(node), []).append(node)
         self.imported = {
             (alias.asname or alias.name): (node.module, alias.name)
-            for node in ast.walk(self.tree)
+            for node in self.nodes
             if isinstance(node, ast.ImportFrom) and node.module
             for alias in node.names
         }
@@ -152,12 +153,12 @@ def modules() -> dict[str, Module]:
 def _definitions() -> Counter[str]:
     """How many functions of the package have a name."""
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return Counter(node.name for module in modules().values() for node in ast.walk(module.tree) if isinstance(node, functions))
+    return Counter(node.name for module in modules().values() for node in module.nodes if isinstance(node, functions))
 
 
 @cache
 def _homes() -> dict[int, Module]:
-    return {id(node): module for module in modules().values() for node in ast.walk(module.tree)}
+    return {id(node): module for module in modules().values() for node in module.nodes}
 
 
 def home(node: ast.AST, otherwise: Module) -> Module:
@@ -228,7 +229,7 @@ def errors() -> frozenset[str]:
         more = {
             node.name
             for module in modules().values()
-            for node in ast.walk(module.tree)
+            for node in module.nodes
             if isinstance(node, ast.ClassDef) and {getattr(b, "id", None) or getattr(b, "attr", None) for b in node.bases} & found
         } - found
         if not more:
@@ -272,7 +273,7 @@ def error_sites() -> list[Site]:
     """Every call of a class of errors: its sentence, and as a site of its own its fix line."""
     found = []
     for module in modules().values():
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if _called(node) not in errors() and not _constructs(module, node) and not _of_a_given_class(module, node):
                 continue
             named = {word.arg: word.value for word in node.keywords}
@@ -300,7 +301,7 @@ def note_sites() -> list[Site]:
     """Every place that notes or warns something, or states a cause and its fix."""
     found = []
     for module in modules().values():
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.AugAssign):
                 found += _noted(module, node, _holder(node.target), node.value)
             elif isinstance(node, ast.Call):
@@ -313,7 +314,7 @@ def head_sites() -> list[Site]:
     """Every line that is said above the table, and every name of a method in it."""
     found = []
     for module in modules().values():
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.AugAssign):
                 found += _noted(module, node, _holder(node.target), node.value, ABOVE)
             elif isinstance(node, ast.Assign) and METHOD in {getattr(target, "attr", None) for target in node.targets}:

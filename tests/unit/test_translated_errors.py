@@ -41,8 +41,9 @@ ARGPARSE = "zh_argparse.toml"
 def written():
     """Every text of the source, with ``{}`` for each part that is put in."""
     found = set()
-    for path in [*said_sites.SOURCE.rglob("*.py"), Path(argparse.__file__)]:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    pythons = ast.walk(ast.parse(Path(argparse.__file__).read_text(encoding="utf-8")))
+    for nodes in [*(module.nodes for module in said_sites.modules().values()), pythons]:
+        for node in nodes:
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 found.add(node.value)
                 found.add(re.sub(r"%(\(\w+\))?[sr]", PART, node.value))
