@@ -215,32 +215,37 @@ def leave_out_known(result: CheckResult) -> None:
 def leave_out_without_effect(result: CheckResult) -> None:
     """Take gradients without effect out of a ``loss`` that diverged by nothing else.
 
-    ``backward`` shows that no parameter feels them.
+    ``backward`` shows that no parameter feels them: the gradients of its first step agree, whatever is made of them afterwards.
 
     A loss of probabilities that sum to one, or of outputs that are a softmax's, can be written in ways whose gradients differ only in a
     direction in which those outputs cannot move.
     """
     last = result.stages[-1]
     loss = next((stage for stage in result.stages if stage.name == "loss"), None)
-    if last.name != "backward" or last.verdict != ALIGNED or loss is None or loss.verdict != DIVERGED or loss.findings:
+    if last.name != "backward" or last.verdict not in (ALIGNED, DIVERGED) or loss is None or loss.verdict != DIVERGED or loss.findings:
         return
     wrong = [pair for pair in loss.pairs if pair.wrong]
     if any(pair.key.endswith(NATIVE_KEY) for pair in wrong) or any(p.granted is not None for p in last.pairs if p.judged):
         return  # `backward` says nothing of native gradients, and what the user grants shows nothing
     if not all(_is_gradient(pair) for pair in wrong) or any(d.confirmed for d in loss.divergences):
         return
-    compared = sum(1 for pair in last.pairs if pair.judged and pair.reference is not None and pair.reference.role == "gradient")
-    if not wrong or not compared:
+    felt = [pair for pair in last.pairs if pair.judged and _is_first_gradient(pair)]
+    if not wrong or not felt or any(pair.verdict != ALIGNED for pair in felt):
         return
     for pair in wrong:
         pair.leave_out(Unjudged.WITHOUT_EFFECT, WITHOUT_EFFECT)
-    loss.notes.append(f"{', '.join(p.key for p in wrong)}: {WITHOUT_EFFECT} ({compared} were compared, see `backward`)")
+    loss.notes.append(f"{', '.join(p.key for p in wrong)}: {WITHOUT_EFFECT} ({len(felt)} were compared, see `backward`)")
     loss.verdict = overall([pair.verdict for pair in loss.pairs if pair.judged])
     loss.divergence, loss.divergences = None, []
 
 
 def _is_gradient(pair: Pair) -> bool:
     return pair.reference is not None and pair.reference.role == "gradient"
+
+
+def _is_first_gradient(pair: Pair) -> bool:
+    """Whether a pair holds a gradient before any update."""
+    return _is_gradient(pair) and pair.reference is not None and not pair.reference.step
 
 
 #: what makes the sides' own evaluations differ where their metrics agree on the reference's outputs

@@ -217,3 +217,56 @@ def test_a_number_that_only_the_result_of_a_step_has_wrong(tmp_path, capsys, mon
     monkeypatch.setattr(sys.modules[__name__], "REFERENCE", REFERENCE.replace(returned, with_gap))
     stage = checked(tmp_path, capsys, returned, with_gap.replace("0.85**2", "0.85**3"))
     assert named(tmp_path, stage) == "share = 1.0 - 0.85**3"
+
+
+#: a term of the loss that the average is part of: with a wrong average, all tensors are wrong from the second step on
+PULL = {
+    "REFERENCE": (
+        "0.03 * model(x).square().mean()",
+        "0.03 * model(x).square().mean() + 0.2 * (model(x) - model.slow(x)).square().mean()",
+    ),
+    "STEP": ("0.03 * logits.square().mean()", "0.03 * logits.square().mean() + 0.2 * (logits - model.slow(x)).square().mean()"),
+}
+
+OWN_MOMENTUM = '''
+class Rule:
+    def __init__(self, rate, keep, parameters):
+        self.rate, self.keep, self.parameters = rate, keep, list(parameters)
+        self.velocities = [None for _ in self.parameters]
+
+    def step(self):
+        with paddle.no_grad():
+            for n, p in enumerate(self.parameters):
+                old = self.velocities[n]
+                self.velocities[n] = p.grad.clone() if old is None else self.keep * old + p.grad
+                p.set_value(p - self.rate * self.velocities[n])
+
+    def clear_grad(self):
+        for p in self.parameters:
+            p.clear_gradient()
+
+    def get_lr(self):
+        return self.rate
+
+def build_optimizer(model):
+    return Rule(0.1, 0.9, model.live.parameters())
+'''
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_what_is_wrong_first_where_the_reference_updates_by_a_library(tmp_path, capsys, monkeypatch, wrong):
+    here = sys.modules[__name__]
+    for name, (old, new) in PULL.items():
+        monkeypatch.setattr(here, name, getattr(here, name).replace(old, new))
+    library = "    paddle.nn.utils.clip_grad_norm_(model.live.parameters(), BOUND)\n"
+    built = "def build_optimizer(model):\n    return paddle.optimizer.Momentum(0.1, 0.9, parameters=model.live.parameters())\n"
+    assert library in here.STEP
+    assert built in here.STEP
+    monkeypatch.setattr(here, "STEP", here.STEP.replace(library, OWN_CLIPPING.lstrip("\n")).replace(built, OWN_MOMENTUM.lstrip("\n")))
+    right, turned = "keep * slow + (1.0 - keep) * live", "(1.0 - keep) * slow + keep * live"
+    stage = checked(tmp_path, capsys, *((right, turned) if wrong else ("", "")))
+    if not wrong:
+        assert stage["verdict"] == "aligned", stage["notes"]
+        return
+    assert named(tmp_path, stage) == f"slow.set_value({turned})"
+    assert [finding["rule"] for finding in stage["findings"]] == ["own_step/expression"]

@@ -10,10 +10,11 @@ import pytest
 from paralign import Side, check
 from paralign.api import check_project
 from paralign.errors import UsageError
-from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED
+from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Unjudged
 from paralign.report import plots, text
 from paralign.run.pace import Pace, pace_of
 from paralign.stages.steps import rate_schedules
+from paralign.worker.optimization.optimizers import is_stock
 from paralign.worker.optimization.pacing import advancing, made_up, waits_for
 
 torch = pytest.importorskip("torch")
@@ -141,6 +142,47 @@ def test_a_schedule_that_forgets_where_it_was_is_found(monkeypatch):
     assert "saved after 50 steps and loaded, goes on otherwise at 60" in told[0]
     assert told[0].endswith("its state does not bring back _step_count, last_epoch")
     assert not any("goes on otherwise" in warning for warning in result.warnings)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_what_a_class_of_the_framework_forgets_is_told_and_not_blamed(monkeypatch, strict):
+    monkeypatch.setattr("paralign.stages.optimizer.stage.STEPS", 100)
+    monkeypatch.setattr(schedules.StepLR, "state_dict", lambda _: {})
+    monkeypatch.setattr(schedules.StepLR, "load_state_dict", lambda *_: None)
+    sides = live(lambda o: schedules.MultiStepLR(o, [30, 60, 90])), live(lambda o: schedules.StepLR(o, 30))
+    result = check(*sides, stages=["optimizer"], strict=strict)["optimizer"]
+    pair = next(p for p in result.pairs if p.key == "resumed schedule")
+    if strict:
+        assert (result.verdict, pair.verdict) == (DIVERGED, DIVERGED)
+        return
+    assert (result.verdict, pair.unjudged) == (ALIGNED, Unjudged.INHERENT)
+    told = [warning for warning in result.warnings if "resum" in warning]
+    assert told[0].startswith("the candidate's schedule, saved after 50 steps and loaded, goes on otherwise at 60")
+    assert told[1].startswith("StepLR of the candidate's framework does not save _step_count, last_epoch: to resume such a training")
+
+
+class Halving:
+    """A schedule of one's own that saves nothing, for use inside a framework's."""
+
+    def __init__(self, optimizer):
+        self.optimizer, self.last_epoch = optimizer, 0
+
+    def step(self):
+        self.last_epoch += 1
+
+    def state_dict(self):
+        return {}
+
+
+def test_a_schedule_of_ones_own_inside_a_frameworks_is_no_stock():
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], 0.1)
+    stock = schedules.StepLR(optimizer, 3)
+    assert is_stock(stock)
+    assert is_stock(schedules.SequentialLR(optimizer, [stock, schedules.StepLR(optimizer, 4)], [5]))
+    assert not is_stock(Forgetful(optimizer, 3))
+    stock.inner = Halving(optimizer)
+    assert not is_stock(stock)
+    assert not is_stock(schedules.ChainedScheduler([schedules.StepLR(optimizer, 2), Forgetful(optimizer, 3)]))
 
 
 def test_a_table_of_rates_marks_those_that_differ_in_the_seventh_digit(monkeypatch):

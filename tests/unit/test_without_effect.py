@@ -8,8 +8,8 @@ from paralign.checking import WITHOUT_EFFECT, leave_out_without_effect
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, CheckResult, Divergence, Pair, Record, StageResult, Unjudged
 
 
-def pair(key, role, verdict):
-    record = Record(id=0, stage="backward", name=key, role=role, dtype="float64", shape=[1])
+def pair(key, role, verdict, step=0):
+    record = Record(id=0, stage="backward", name=key, role=role, dtype="float64", shape=[1], step=step)
     return Pair(key, record, record, verdict=verdict)
 
 
@@ -32,9 +32,22 @@ def test_a_gradient_that_no_parameter_feels_is_left_out():
     assert loss.notes == [f"gradient.0: {WITHOUT_EFFECT} (2 were compared, see `backward`)"]
 
 
-@pytest.mark.parametrize("backward", [DIVERGED, UNDERPOWERED])
-def test_it_stays_where_backward_is_not_aligned(backward):
-    result = checked([pair("gradient.0", "gradient", DIVERGED)], backward)
+def test_it_stays_where_backward_is_too_weak():
+    result = checked([pair("gradient.0", "gradient", DIVERGED)], UNDERPOWERED)
+    leave_out_without_effect(result)
+    assert result.stages[0].verdict == DIVERGED
+
+
+def test_it_is_left_out_where_updates_alone_differ():
+    result = checked([pair("loss", "loss", ALIGNED), pair("gradient.0", "gradient", DIVERGED)], DIVERGED)
+    result.stages[1].pairs += [pair("moved weight", "update", DIVERGED), pair("later weight", "gradient", DIVERGED, step=1)]
+    leave_out_without_effect(result)
+    assert result.stages[0].verdict == ALIGNED
+
+
+def test_it_stays_where_a_gradient_of_the_first_step_differs():
+    result = checked([pair("gradient.0", "gradient", DIVERGED)], DIVERGED)
+    result.stages[1].pairs.append(pair("gradient_0 bias", "gradient", DIVERGED))
     leave_out_without_effect(result)
     assert result.stages[0].verdict == DIVERGED
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.provenance.programs import own_steps
-from paralign.locate.provenance.programs.own_steps import Returned, Wrong
+from paralign.locate.provenance.programs.own_steps import Returned, Wrong, WrongTensor
 from paralign.model import (
     Divergence,
     Finding,
@@ -74,17 +74,16 @@ def explain(part: StageResult, steps: Steps, method: Method) -> None:
 
 def trace(part: StageResult, steps: Steps) -> None:
     """Name the candidate's expression that made something wrong, where one is found."""
-    references, candidates, results = [], [], []
+    tensors, results = [], []
     for pair in part.wrong:
         one, other = pair.reference, pair.candidate
         if one is None:
             continue
         if other is not None and one.role in ("parameter", "buffer"):
-            references.append(one.name)
-            candidates.append(other.name)
+            tensors.append(WrongTensor(one.step or 0, one.name, other.name))
         elif one.name == "result":
             results.append(Returned(one.step or 0, one.leaf))
-    wrong = Wrong(references, candidates, [] if references else results)
+    wrong = Wrong(tensors, [] if tensors else results)
     if own_steps.follow(steps.context, part.divergence, steps.given, wrong, steps.context.settings.steps):
         cause = "an expression of the candidate's training step makes something else than the reference's of the same values"
         found = Finding("own_step/expression", cause, "compare the two lines: the values that go in are equal")

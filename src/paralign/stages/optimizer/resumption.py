@@ -34,6 +34,9 @@ NAMED = 8
 
 SIDES = ("reference", "candidate")
 
+#: the pair of a schedule that was saved and loaded
+RESUMED_SCHEDULE = "resumed schedule"
+
 
 def judge(context: Context, result: StageResult, experiment: Experiment, *, across: bool) -> None:
     """Interrupt the updates of an experiment on each side.
@@ -86,6 +89,9 @@ def _judge_resumed(result: StageResult, pair: Pair, capture: Capture, name: str,
         return True
     if forgets:
         pair.judged = False  # a port of a program that cannot resume need not
+        return True
+    if any(p.unjudged is Unjudged.INHERENT and p.key == RESUMED_SCHEDULE for p in result.pairs):
+        pair.leave_out(Unjudged.INHERENT, "its rates are others after loading, as told of its schedule: not judged")
         return True
     pair.notes.append("saved after two updates and loaded into a new optimizer, the candidate goes on otherwise")
     left_out = Resuming.answer(capture).forgotten

@@ -13,7 +13,7 @@ import numpy as np
 from paralign.capture import Capture, CaptureWriter, clear
 from paralign.context import spent
 from paralign.locate.provenance.settings import optimizer_settings
-from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Listing, Manifest, Pair, StageResult, Tolerance
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Listing, Manifest, Pair, StageResult, Tolerance, Unjudged
 from paralign.run import inputs as tensors
 from paralign.run.pace import EPOCH, ITERATION
 from paralign.stages.backward import made_up, own_step_judging
@@ -132,7 +132,9 @@ def _schedules(context: Context, result: StageResult) -> Divergence | None:
     found = rate_schedules.compared(result, both, tolerance, counted)
     _complete(context, result, both, answers)
     result.tables.append(_table(both, pace, tolerance))
-    _resume(result, both, (resumed[0], resumed[1]), answers)
+    pair = _resume(result, both, (resumed[0], resumed[1]), answers)
+    if pair.wrong and answers[1].schedule.stock and not context.settings.strict:
+        _leave_out_stock(result, pair, answers[1])
     if find_spec("matplotlib") is None:
         result.notes.append("no plot of the rates: it needs matplotlib (pip install 'paralign[plot]')")
     return found
@@ -210,7 +212,7 @@ def _complete(context: Context, result: StageResult, both: tuple[Followed, Follo
 
 def _resume(
     result: StageResult, both: tuple[Followed, Followed], resumed: tuple[Followed | None, Followed | None], answers: list[Scheduled]
-) -> None:
+) -> Pair:
     """Judge how each side's schedule goes on after it was saved and loaded.
 
     The side's own uninterrupted one is the measure.
@@ -235,12 +237,25 @@ def _resume(
                 told = f"{whole} uninterrupted, {after} resumed; its state does not bring back {left_out}"
             said.append(f"the {name}'s schedule, saved after {start} steps and loaded, goes on otherwise at {start + wrong}: {told}")
     result.coverage += [Coverage("resumed rates", min(followed))] if followed else []
-    pair = Pair("resumed schedule", both[0].record, both[1].record, how="name", verdict=DIVERGED if broken == ["candidate"] else ALIGNED)
+    pair = Pair(resumption.RESUMED_SCHEDULE, both[0].record, both[1].record, how="name", verdict=DIVERGED if broken == ["candidate"] else ALIGNED)
     pair.judged = all(each is not None for each in resumed) and broken in ([], ["candidate"])
     told_by_pair = broken == ["candidate"]
     pair.notes = said if told_by_pair else []
     result.warnings += [] if told_by_pair else said
     result.pairs += [pair] if any(each is not None for each in resumed) else []
+    return pair
+
+
+def _leave_out_stock(result: StageResult, pair: Pair, answer: Scheduled) -> None:
+    """Do not blame a port for what a class of its framework forgets when it is saved."""
+    about = answer.schedule
+    lost = ", ".join(about.forgotten) or "all that it needs"
+    result.warnings += [
+        *pair.notes,
+        f"{about.class_} of the candidate's framework does not save {lost}: to resume such a training, save that beside the checkpoint "
+        "and set it after loading",
+    ]
+    pair.leave_out(Unjudged.INHERENT, "inherent: its framework's own class forgets, whatever a port does")
 
 
 def _table(both: tuple[Followed, Followed], pace: Pace, tolerance: Tolerance) -> Listing:

@@ -184,6 +184,23 @@ def is_own(optimizer: Any) -> bool:
     return _home(type(optimizer)).split(".")[0] not in frameworks()
 
 
+def is_stock(schedule: Any) -> bool:
+    """Whether a schedule, and every one that it holds, are of a framework's own classes."""
+    held = list(schedule.members) if isinstance(schedule, Several) else [schedule]
+    for part in held:  # which grows
+        if type(part).__module__.split(".")[0] not in frameworks():
+            return False
+        values = list(getattr(part, "__dict__", {}).values())
+        inner = [each for value in values for each in (value if isinstance(value, (list, tuple)) else [value]) if _is_schedule(each)]
+        held += [each for each in inner if not any(each is known for known in held)]
+    return True
+
+
+def _is_schedule(part: Any) -> bool:
+    """Whether it is a schedule, and not the optimizer whose rate one sets."""
+    return steps(part) and callable(getattr(part, "state_dict", None)) and not hasattr(part, "param_groups")
+
+
 def apart(optimizer: Any) -> None:
     """Have an optimizer of PyTorch's step parameter by parameter.
 

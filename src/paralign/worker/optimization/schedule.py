@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional,
 import numpy as np
 
 from paralign.dtypes import unboxed
-from paralign.worker.optimization.optimizers import Built, construction, is_own, steps
+from paralign.worker.optimization.optimizers import Built, construction, is_own, is_stock, steps
 from paralign.worker.optimization.pacing import advancing, made_up, wants_metric
 from paralign.worker.optimization.several import Several, loader_of, members_of, rates_of, required, schedules_of
 from paralign.worker.protocol import Followed
@@ -89,6 +89,7 @@ def ahead(
         class_=type(members_of(made.optimizer if made.schedule is None else made.schedule)[0]).__name__,
         metric=wants_metric(made.schedule),
         made_up=wants_metric(made.schedule) and walk.measures is None,
+        stock=made.schedule is not None and is_stock(made.schedule),
     )
     if answer.made_up:
         walk.measures = np.array(made_up(walk.count))

@@ -36,6 +36,7 @@ class Followed:
         ended: what it raised where it would not go on, else ''.
         resumed: the step at which it was resumed; None where it was not, for the reason ``unresumed``.
         forgotten: attributes of the schedule that were not what they had been when it was saved, once its state was loaded.
+        stock: the schedule, and all that it holds, are of a framework's own classes: no edit of the user's makes them remember more.
     """
 
     scheduled: bool
@@ -47,6 +48,7 @@ class Followed:
     resumed: Optional[int] = None
     unresumed: str = ""
     forgotten: List[str] = field(default_factory=list)
+    stock: bool = False
     lines: List[Optional[str]] = field(default_factory=list)
 
 

@@ -43,17 +43,35 @@ class Returned:
 
 
 @dataclass(frozen=True)
+class WrongTensor:
+    """A parameter or buffer that is wrong after a training step.
+
+    Attributes:
+        step: the step, from 0.
+        reference: its name in the reference.
+        candidate: in the candidate.
+    """
+
+    step: int
+    reference: str
+    candidate: str
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Both names, the reference's first."""
+        return self.reference, self.candidate
+
+
+@dataclass(frozen=True)
 class Wrong:
     """What is wrong after some training steps.
 
     Attributes:
-        references: the reference's names of the wrong tensors.
-        candidates: the candidate's, in the same order.
+        tensors: the wrong tensors, each as often as steps leave it wrong.
         returned: the wrong parts of results, which tell where no tensor is wrong: an average beside the weights, a norm.
     """
 
-    references: Sequence[str]
-    candidates: Sequence[str]
+    tensors: Sequence[WrongTensor]
     returned: Sequence[Returned] = ()
 
 
@@ -69,9 +87,10 @@ def follow(context: Context, divergence: Divergence | None, values: dict[str, Ca
         wrong: what is wrong after the steps.
         steps: that were compared.
     """
-    names = (wrong.references, wrong.candidates)
+    pairs = list(dict.fromkeys(each.names for each in wrong.tensors))
+    names = [one for one, _ in pairs], [other for _, other in pairs]
     sides = recorded(context, PART, values, steps=steps, names=names) if divergence is not None else None
-    found = None if sides is None else first_wrong(sides, list(zip(*names, strict=True)), steps, wrong.returned)
+    found = None if sides is None else first_wrong(sides, wrong, steps)
     if divergence is None or found is None:
         return False
     name(divergence, found)
@@ -79,14 +98,16 @@ def follow(context: Context, divergence: Divergence | None, values: dict[str, Ca
     return not found.note
 
 
-def first_wrong(sides: Sides, names: Sequence[tuple[str, str]], steps: int, returned: Sequence[Returned] = ()) -> Blamed | None:
+def first_wrong(sides: Sides, compared: Wrong, steps: int) -> Blamed | None:
     """The expression at fault in the first step that leaves something wrong.
+
+    Of what is wrong, values that the reference's expressions made too come first: of one that a library made there, as its optimizers
+    do, nothing tells whether a step left it wrong.
 
     Args:
         sides: what was recorded.
-        names: the reference's and the candidate's, of the tensors that are wrong in the end.
+        compared: what is wrong after which step.
         steps: that were recorded.
-        returned: the wrong parts of the steps' results.
     """
     seen = SeenApart(sides.reference.expressions)
     lacking = _loss_without_a_step(sides, seen)
@@ -98,10 +119,12 @@ def first_wrong(sides: Sides, names: Sequence[tuple[str, str]], steps: int, retu
         return misplaced  # a rule like Adam's hides it in the first values, and what is wrong later leads elsewhere
     given = [e for e in sides.candidate.expressions if e.kind == "attribute" and e.label == "grad"]  # of equal losses
     for step in range(steps):
-        ends = [*_ends(sides, names, step), *_results(sides, returned, step)]
+        ends = [*_ends(sides, compared.tensors, step), *_results(sides, compared.returned, step)]
         wrong = [pair for pair in ends if seen.has(pair[0]) is False]
+        known = [(own, due) for own, due in wrong if due is not None]
         if wrong:
-            found = most_blamed(sides, seen, wrong, given, _right_losses(sides))
+            excused = _right_losses(sides)
+            found = most_blamed(sides, seen, known, given, excused) or most_blamed(sides, seen, wrong, given, excused)
             return found or _beside_values(sides, seen)
     return _beside_values(sides, seen)
 
@@ -296,10 +319,12 @@ def _loss_without_a_step(sides: Sides, seen: Seen) -> Blamed | None:
     return Blamed(apart[0][0], [apart[0][0]], apart[0][1]) if apart and apart[0][0].file else None
 
 
-def _ends(sides: Sides, names: Sequence[tuple[str, str]], step: int) -> list[tuple[Expression, Expression | None]]:
-    """What made the tensors after a step; for the first also losses and gradients."""
-    kinds = ("after:0", "gradient") if step == 0 else (f"after:{step}",)
-    roots = [(sides.candidate.root(f"{kind}:{own}"), sides.reference.root(f"{kind}:{due}")) for kind in kinds for due, own in names]
+def _ends(sides: Sides, tensors: Sequence[WrongTensor], step: int) -> list[tuple[Expression, Expression | None]]:
+    """What made the tensors that a step leaves wrong; for the first also losses and gradients."""
+    named = [(f"after:{step}:", *each.names) for each in tensors if each.step == step]
+    if step == 0:
+        named += [("gradient:", *names) for names in dict.fromkeys(each.names for each in tensors)]
+    roots = [(sides.candidate.root(kind + own), sides.reference.root(kind + due)) for kind, due, own in named]
     known: list[tuple[Expression, Expression | None]] = [(root, due) for root, due in roots if root is not None]
     losses = [_differentiated(graph) for graph in (sides.candidate, sides.reference)]
     if step == 0 and len(losses[0]) == len(losses[1]):
