@@ -71,6 +71,39 @@ def test_one_update_of_every_optimizer_that_both_have(name):
     assert {c.what: c.compared for c in result.coverage}["states carried across"] == 2, result.notes
 
 
+class Scaled(torch.nn.Module):
+    """A linear layer times a number of no dimension."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear, self.scale = torch.nn.Linear(6, 4), torch.nn.Parameter(torch.tensor(1.5))
+
+    def forward(self, x):
+        return self.linear(x) * self.scale
+
+
+class PortedScaled(paddle.nn.Layer):
+    """The same, where the number is a tensor of one element."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = paddle.nn.Linear(6, 4)
+        self.scale = self.create_parameter([1], default_initializer=paddle.nn.initializer.Constant(1.5))
+
+    def forward(self, x):
+        return self.linear(x) * self.scale
+
+
+@pytest.mark.parametrize("name", ["Adam", "Adagrad", "Momentum"])
+def test_states_of_a_number_go_across_to_a_tensor_of_one_element(monkeypatch, name):
+    monkeypatch.setitem(globals(), "reference", Scaled)
+    monkeypatch.setitem(globals(), "port", lambda _: PortedScaled())
+    theirs, settings, ours, own = ALIKE[name]
+    result = checked(lambda m: theirs(m.parameters(), **settings), lambda m: ours(parameters=m.parameters(), **own))
+    assert result.verdict == ALIGNED, told(result)
+    assert {c.what: c.compared for c in result.coverage}["states carried across"] == 2, result.warnings
+
+
 @pytest.mark.parametrize(
     "name", [n for n in ALIKE if n not in ("Rprop", "RMSprop", "RMSprop momentum")]
 )  # Paddle's Rprop and RMSProp take no groups
@@ -154,6 +187,16 @@ def test_schedules_of_both_frameworks_followed_whole_and_resumed():
         "updates": 5,
         "states carried across": 2,
     }
+
+
+def test_a_schedule_class_of_paddle_that_forgets_accuses_no_port():
+    result = checked(
+        lambda m: T.SGD(m.parameters(), 0.1, momentum=0.9),
+        lambda m: P.Momentum(L.CosineAnnealingWarmRestarts(0.1, T_0=30, T_mult=2), 0.9, m.parameters()),
+        lambda o: S.CosineAnnealingWarmRestarts(o, T_0=30, T_mult=2),
+    )
+    assert result.verdict == ALIGNED, told(result)
+    assert any("CosineAnnealingWarmRestarts of the candidate's framework does not save T_cur, T_i" in w for w in result.warnings)
 
 
 def test_schedules_that_wait_for_a_metric_get_one():

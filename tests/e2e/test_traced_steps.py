@@ -228,7 +228,7 @@ PULL = {
     "STEP": ("0.03 * logits.square().mean()", "0.03 * logits.square().mean() + 0.2 * (logits - model.slow(x)).square().mean()"),
 }
 
-OWN_MOMENTUM = '''
+OWN_MOMENTUM = """
 class Rule:
     def __init__(self, rate, keep, parameters):
         self.rate, self.keep, self.parameters = rate, keep, list(parameters)
@@ -250,7 +250,7 @@ class Rule:
 
 def build_optimizer(model):
     return Rule(0.1, 0.9, model.live.parameters())
-'''
+"""
 
 
 @pytest.mark.parametrize("wrong", [False, True])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from paralign.checking import WITHOUT_EFFECT, leave_out_without_effect
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, CheckResult, Divergence, Pair, Record, StageResult, Unjudged
 

@@ -121,7 +121,7 @@ def judged(context: Context) -> StageResult:
         result.pairs = paired(reference, candidate, points, method, tolerance)
         result.notes += low
     handed.compare(result, reference, candidate)
-    _say_weakness(result, reference)
+    _say_weakness(result, reference, context)
     _say_repeatability(result, reference, candidate)
     _say_asked(result, reference, candidate)
     conclude(result, method)
@@ -333,8 +333,12 @@ def _told(shape: dict[str, object]) -> str:
     return f"a {kind} of {len(inner)}" if isinstance(inner, list) else "nothing"
 
 
-def _say_weakness(result: StageResult, reference: Capture) -> None:
-    """Warn of outputs that vanish, and call a test of constant outputs what it is: too weak."""
+def _say_weakness(result: StageResult, reference: Capture, context: Context) -> None:
+    """Warn of outputs that vanish, and call a test of constant outputs what it is: too weak.
+
+    A buffer that is handed out as it is, beside outputs that tell more, weakens nothing: it was compared with the weights.
+    """
+    telling = any(p.judged and p.reference is not None and not _is_constant(p.reference, reference) for p in result.pairs)
     for pair in result.pairs:
         first = pair.reference
         if first is None or first.location is None or pair.stats is None or pair.stats.count == 0:
@@ -346,9 +350,26 @@ def _say_weakness(result: StageResult, reference: Capture) -> None:
                 "real input (a few forward passes in train mode) before checking"
             )
         if _is_constant(first, reference):
+            buffer = _handed_out(first, reference, context) if telling else ""
+            if buffer and pair.verdict != DIVERGED:
+                result.notes.append(f"{pair.key} is constant, as the buffer {buffer} is, which it hands out: nothing of it is computed")
+                continue
             result.warnings.append(f"{pair.key} is constant: it can agree although the model is wrong. Use other inputs or trained weights")
             if pair.verdict != DIVERGED:
                 pair.verdict = UNDERPOWERED
+
+
+def _handed_out(output: Record, reference: Capture, context: Context) -> str:
+    """The buffer with an output's shape and only value, on both sides; '' where there is none."""
+    if context.weights is None or context.plan is None:
+        return ""
+    value = reference.array(output).flat[0]
+    for one, other in context.plan.whole_twins:
+        if one.role == other.role == "buffer" and one.shape == output.shape and one.location is not None:
+            held = context.weights.array(one)
+            if held.size and bool(np.all(held == value)):
+                return one.name
+    return ""
 
 
 def _is_constant(record: Record, capture: Capture) -> bool:

@@ -6,6 +6,7 @@ On each side, and from each side's state on the other.
 from __future__ import annotations
 
 import hashlib
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +34,9 @@ SAME = 1e-5
 NAMED = 8
 
 SIDES = ("reference", "candidate")
+
+#: what counts steps, a number whatever the shape of the parameter
+STEP = "step"
 
 #: the pair of a schedule that was saved and loaded
 RESUMED_SCHEDULE = "resumed schedule"
@@ -87,11 +91,11 @@ def _judge_resumed(result: StageResult, pair: Pair, capture: Capture, name: str,
         pair.judged = False
         result.warnings.append("the reference itself does not go on as it was after its optimizer is saved and loaded")
         return True
-    if forgets:
-        pair.judged = False  # a port of a program that cannot resume need not
-        return True
-    if any(p.unjudged is Unjudged.INHERENT and p.key == RESUMED_SCHEDULE for p in result.pairs):
+    by_schedule = any(p.unjudged is Unjudged.INHERENT and p.key == RESUMED_SCHEDULE for p in result.pairs)
+    if by_schedule and not forgets:
         pair.leave_out(Unjudged.INHERENT, "its rates are others after loading, as told of its schedule: not judged")
+    if by_schedule or forgets:
+        pair.judged = False  # a port of a program that cannot resume need not
         return True
     pair.notes.append("saved after two updates and loaded into a new optimizer, the candidate goes on otherwise")
     left_out = Resuming.answer(capture).forgotten
@@ -134,7 +138,7 @@ def _slots(capture: Capture) -> set[str]:
 
     Frameworks count those in other places.
     """
-    return {slot for slots in state_of(capture).values() for slot in slots if slot != "step"}
+    return {slot for slots in state_of(capture).values() for slot in slots if slot != STEP}
 
 
 def _kept(captures: tuple[Capture, Capture]) -> str:
@@ -198,7 +202,7 @@ def mapped(plan: Plan, state: State, *, to_candidate: bool) -> State:
             sources = _sources(plan, record.name, to_candidate=to_candidate)
             present = [held[name] for name in sources if name in held]
             if present and present[0].ndim == 0:
-                kept[slot] = present[0]
+                kept[slot] = present[0] if slot == STEP or math.prod(record.shape) != 1 else present[0].reshape(record.shape)
                 continue
             value = carry(record.name, lambda name, held=held: _typed(held.get(name))) if present else None  # type: ignore[misc]
             if value is not None:

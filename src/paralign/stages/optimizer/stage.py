@@ -237,9 +237,10 @@ def _resume(
                 told = f"{whole} uninterrupted, {after} resumed; its state does not bring back {left_out}"
             said.append(f"the {name}'s schedule, saved after {start} steps and loaded, goes on otherwise at {start + wrong}: {told}")
     result.coverage += [Coverage("resumed rates", min(followed))] if followed else []
-    pair = Pair(resumption.RESUMED_SCHEDULE, both[0].record, both[1].record, how="name", verdict=DIVERGED if broken == ["candidate"] else ALIGNED)
-    pair.judged = all(each is not None for each in resumed) and broken in ([], ["candidate"])
     told_by_pair = broken == ["candidate"]
+    verdict = DIVERGED if told_by_pair else ALIGNED
+    pair = Pair(resumption.RESUMED_SCHEDULE, both[0].record, both[1].record, how="name", verdict=verdict)
+    pair.judged = all(each is not None for each in resumed) and broken in ([], ["candidate"])
     pair.notes = said if told_by_pair else []
     result.warnings += [] if told_by_pair else said
     result.pairs += [pair] if any(each is not None for each in resumed) else []
@@ -250,11 +251,11 @@ def _leave_out_stock(result: StageResult, pair: Pair, answer: Scheduled) -> None
     """Do not blame a port for what a class of its framework forgets when it is saved."""
     about = answer.schedule
     lost = ", ".join(about.forgotten) or "all that it needs"
-    result.warnings += [
-        *pair.notes,
+    result.warnings += pair.notes
+    result.warnings.append(
         f"{about.class_} of the candidate's framework does not save {lost}: to resume such a training, save that beside the checkpoint "
-        "and set it after loading",
-    ]
+        "and set it after loading"
+    )
     pair.leave_out(Unjudged.INHERENT, "inherent: its framework's own class forgets, whatever a port does")
 
 
