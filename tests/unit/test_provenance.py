@@ -1007,3 +1007,30 @@ def test_what_was_made_of_a_value_may_be_longer_than_the_stack(right):
     search = Search(root, None, Seen([due]), [due])
     assert search.is_excused(chain[0]) is right
     assert search.is_excused(chain[1]) is right
+
+
+REGISTRY = "ENTRIES = {}\n\ndef register(made):\n    ENTRIES[made.__name__] = made\n    return made\n"
+
+
+@pytest.mark.parametrize("regular", [False, True])
+def test_modules_that_register_themselves_are_imported_anew(tmp_path, monkeypatch, regular):
+    """Also in a folder without ``__init__.py``: the package stays, and holds its modules as attributes."""
+    name = f"registering_{regular}".lower()
+    folder = tmp_path / name
+    folder.mkdir()
+    files = {"registry": REGISTRY, "parts": "from .registry import register\n\n@register\ndef part():\n    return 3 * 7\n"}
+    files["main"] = "from . import parts\nfrom .registry import ENTRIES\n\ndef run():\n    return ENTRIES['part']()\n"
+    for each, text in {**files, **({"__init__": ""} if regular else {})}.items():
+        (folder / f"{each}.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    plain = importlib.import_module(f"{name}.main")
+    package, held = sys.modules[name], {part: sys.modules[f"{name}.{part}"] for part in files}
+    recorder = Recorder()
+    with rewritten({"run": plain.run}, recorder) as functions:
+        result, _ = recorder.run(functions["run"], {})
+        assert sys.modules[f"{name}.parts"] is not held["parts"]
+    assert result == plain.run() == 21
+    assert any(event for event in recorder.events)
+    assert all(getattr(package, part) is held[part] is sys.modules[f"{name}.{part}"] for part in files)
+    for each in [word for word in sys.modules if word.partition(".")[0] == name]:
+        sys.modules.pop(each)

@@ -119,8 +119,11 @@ def told_to_workers() -> str:
 
 
 def homes() -> List[str]:
-    """The folders of packages that were handed over: their code is none of the user's."""
-    return [str(path.parent) for path in (Path(place.file) for place in places().values()) if path.name == _FIRST]
+    """The folders of packages that were handed over: their code is none of the user's.
+
+    What is installed is not asked for: that would list the folders of the user's path.
+    """
+    return [str(path.parent) for path in (Path(place.file) for place in _handed(_told).values()) if path.name == _FIRST]
 
 
 def our_sources() -> List[Path]:

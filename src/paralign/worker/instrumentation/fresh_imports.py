@@ -9,7 +9,7 @@ import importlib.util
 import os
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from paralign.worker.instrumentation.expressions import FRAME, RECORDER
 from paralign.worker.instrumentation.rewriting import rewrite
@@ -88,6 +88,9 @@ def rewritten(functions: "Dict[str, Any]", recorder: "Recorder") -> "Iterator[Di
     finder = _Finder(recorder, system)
     for name in mine:
         del sys.modules[name]
+    bound = _bound(mine)
+    for package, child, _ in bound:
+        delattr(package, child)  # else `from . import child` takes it as it is
     sys.meta_path.insert(0, finder)
     try:
         yield {name: _again(name, function, mine, recorder) for name, function in functions.items()}
@@ -96,6 +99,19 @@ def rewritten(functions: "Dict[str, Any]", recorder: "Recorder") -> "Iterator[Di
         for name in [n for n, m in list(sys.modules.items()) if (f := _file(m)) is not None and is_users(f, system) and n != "__main__"]:
             del sys.modules[name]
         sys.modules.update(mine)
+        for package, child, module in bound:
+            setattr(package, child, module)
+
+
+def _bound(modules: "Dict[str, ModuleType]") -> "List[Tuple[ModuleType, str, ModuleType]]":
+    """The packages that stay and hold some modules as attributes: folders without ``__init__.py``."""
+    found = []
+    for name, module in modules.items():
+        above, _, child = name.rpartition(".")
+        package = sys.modules.get(above)
+        if package is not None and _file(package) is None and vars(package).get(child) is module:
+            found.append((package, child, module))
+    return found
 
 
 def _file(module: Any) -> Optional[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from paralign.locate.provenance.search.blame import Blamed, Search
 from paralign.locate.provenance.tracing_back import STEPS, name, recorded, wrong_itself
 from paralign.locate.provenance.values.expression_counterparts import is_equal, origin
-from paralign.locate.provenance.values.readings import taken_as
+from paralign.locate.provenance.values.readings import setting_of, taken_as
 from paralign.locate.provenance.values.seen_values import Seen
 from paralign.locate.provenance.values.value_graph import SETTING
 from paralign.locate.source.call_arguments import is_number
@@ -80,6 +80,9 @@ def of_group(sides: Sides, group: Group) -> Blamed | None:
         found = wrong_itself(sides, Search(value, None, known, sides.reference.expressions).first())
         if found is not None:
             return found
+    entry_of_file = _other_in_files(sides, value)
+    if entry_of_file is not None:
+        return Blamed(entry_of_file, [entry_of_file, value], placed=True, note=_said(group, _word(key, group), value))
     placed = value if _is_made_for(value, made) else key
     return Blamed(placed, [placed, value], placed=True, note=_said(group, _word(key, group), value))
 
@@ -148,6 +151,23 @@ def _decided(value: Expression, right: Iterable[tuple[Expression, Expression] | 
 def _is_made_for(value: Expression, made: Expression) -> bool:
     """Whether a value is made for a group and for nothing else."""
     return all(user is made or user.is_copy for user in value.users)
+
+
+def _other_in_files(sides: Sides, value: Expression) -> Expression | None:
+    """The entry of the candidate's files that a value was read from.
+
+    None unless the reference's files have it under the same name, with another value.
+    """
+    setting = setting_of(value)
+    if setting is None:
+        return None
+    due = [each for each in _settings_behind(sides.reference.building()) if _named(each) == _named(setting)]
+    return setting if due and not any(is_equal(each, setting) for each in due) else None
+
+
+def _named(setting: Expression) -> str:
+    """The name of an entry, without the tables around it."""
+    return str(setting.label).rpartition(".")[2]
 
 
 def _settings_behind(expressions: Iterable[Expression]) -> list[Expression]:
