@@ -31,7 +31,11 @@ FRAMEWORKS = "torch", "paddle", "numpy"
 COMMAND = "paralign"
 
 #: what a worker imports for its first job
-WORKER = [f"paralign.worker.{name}" for name in ("files", "variables", "side", "session", "tasks", "frames", "standing")]
+WORKER = [
+    "paralign.worker.tasks",
+    *(f"paralign.worker.process.{name}" for name in ("files", "variables", "standing")),
+    *(f"paralign.worker.sides.{name}" for name in ("side", "session", "frames")),
+]
 
 #: what the command does not have imported beforehand: adapters import frameworks
 KEPT_OUT = "paralign.adapters.", "paralign.compat", "paralign.init", "paralign.testing", "paralign.__main__"
@@ -164,6 +168,9 @@ class WorkerNursery(Nursery):
             importlib.import_module(name)
 
     def work(self, command):
+        from paralign.adapters import packages
+
+        packages.take_over()
         sys.modules["__main__"] = self.program
         sys.argv = command
         if command[1] == "--standing":
