@@ -104,7 +104,7 @@ def rewritten(functions: "Dict[str, Any]", recorder: "Recorder") -> "Iterator[Di
 
 
 def _bound(modules: "Dict[str, ModuleType]") -> "List[Tuple[ModuleType, str, ModuleType]]":
-    """The packages that stay and hold some modules as attributes: folders without ``__init__.py``."""
+    """Packages that stay and hold modules as attributes: folders without a file."""
     found = []
     for name, module in modules.items():
         above, _, child = name.rpartition(".")
