@@ -62,3 +62,33 @@ def test_a_constant_that_is_computed_is_too_weak_beside_others():
     result = judged(lambda *given: {"logits": given[1], "best": (given[1] > 1e9).sum(1)})
     assert result.verdict == UNDERPOWERED
     assert any("output.best is constant" in warning for warning in result.warnings)
+
+
+class Normed(torch.nn.Module):
+    """Logits, and a count that is zero as fresh statistics are."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear, self.bn = torch.nn.Linear(6, 3), torch.nn.BatchNorm1d(3)
+
+    def forward(self, x):
+        return {"logits": self.bn(self.linear(x)), "over": torch.relu(self.linear(x) - 5).sum(1)}
+
+
+class PortedNormed(paddle.nn.Layer):
+    """The same, with another count."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear, self.bn = paddle.nn.Linear(6, 3), paddle.nn.BatchNorm1D(3)
+
+    def forward(self, x):
+        return {"logits": self.bn(self.linear(x)), "over": 7 * paddle.nn.functional.relu(self.linear(x) - 9).mean(1)}
+
+
+def test_zeros_that_are_computed_are_no_buffer_of_zeros():
+    sides = (Side(framework=name, functions={"build_model": made}) for name, made in (("torch", Normed), ("paddle", PortedNormed)))
+    inputs = np.linspace(-1.0, 1.0, 18, dtype="float32").reshape(3, 6)
+    result = check(*sides, inputs=inputs, stages=["weights", "forward"])["forward"]
+    assert result.verdict == UNDERPOWERED
+    assert any("output.over is constant" in warning for warning in result.warnings)

@@ -270,3 +270,22 @@ def test_what_is_wrong_first_where_the_reference_updates_by_a_library(tmp_path, 
         return
     assert named(tmp_path, stage) == f"slow.set_value({turned})"
     assert [finding["rule"] for finding in stage["findings"]] == ["own_step/expression"]
+
+
+def test_what_is_right_at_first_and_wrong_at_a_step_that_is_not_compared(tmp_path, capsys, monkeypatch):
+    """Parameters are compared after the first and the last step; a wrong momentum shows from the second on."""
+    here = sys.modules[__name__]
+    own = OWN_MOMENTUM.lstrip("\n")
+    reference = (
+        own.replace("paddle.no_grad", "torch.no_grad").replace("p.set_value(", "p.copy_(").replace("clear_grad(self)", "zero_grad(self)")
+    )
+    reference = reference.replace("p.clear_gradient()", "p.grad = None")
+    theirs = "def build_optimizer(model):\n    return torch.optim.SGD(model.live.parameters(), lr=0.1, momentum=0.9)\n"
+    built = "def build_optimizer(model):\n    return paddle.optimizer.Momentum(0.1, 0.9, parameters=model.live.parameters())\n"
+    assert theirs in here.REFERENCE
+    monkeypatch.setattr(here, "REFERENCE", here.REFERENCE.replace(theirs, reference).replace(*PULL["REFERENCE"]))
+    monkeypatch.setattr(here, "STEP", here.STEP.replace(built, own).replace(*PULL["STEP"]))
+    right, wrong = "self.keep * old + p.grad", "self.keep * self.keep * old + p.grad"
+    stage = checked(tmp_path, capsys, right, wrong)
+    assert named(tmp_path, stage) == f"self.velocities[n] = p.grad.clone() if old is None else {wrong}"
+    assert [finding["rule"] for finding in stage["findings"]] == ["own_step/expression"]

@@ -186,8 +186,11 @@ def test_the_packages_that_came_with_paralign_are_handed_over_and_cannot_be_repl
         assert table[name] == [str(source / f"paralign_{name}" / "__init__.py"), f"paralign_{name}.adapter:create", True]
 
 
-def test_captures_are_of_the_code_of_adapters_too():
-    assert {path.parent.name for path in packages.our_sources()} == {"paralign_jax", "paralign_onnxruntime"}
+def test_captures_are_of_the_code_of_adapters_too(tmp_path):
+    assert {path.parent.name for path in packages.sources()} == {"paralign_jax", "paralign_onnxruntime"}
+    install(tmp_path)
+    code = "from paralign.adapters import packages; print(*packages.sources(), sep='\\n')"
+    assert str(tmp_path / "tiny_adapter.py") in answer(tmp_path, code)
 
 
 def test_what_is_installed_has_the_entry_points_of_the_sources():

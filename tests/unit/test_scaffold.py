@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 import pytest
 
@@ -649,3 +650,43 @@ def test_calls_cannot_break_out_of_the_comments(tmp_path):
         body = compile((tmp_path / "project" / f"{side}.py").read_text(encoding="utf-8"), "side", "exec", ast.PyCF_ONLY_AST).body
         assert {type(each).__name__ for each in body} <= {"Expr", "Import", "ImportFrom", "FunctionDef"}
         assert not any(alias.name == "os" for each in body if isinstance(each, ast.Import) for alias in each.names)
+
+
+def test_keywords_and_unknown_types_of_configurations_are_no_calls(tmp_path):
+    config = (
+        'net = {"type": "Net", "width": 5, "class": 3}\nrule = {"type": "WarmupCosineLR", "lambda": 3}\nodd = dict(type="class")\n'
+        'loss = dict(type="GHMCLoss", bins=3)\nother = dict(type="HuberLoss", delta=0.5)\n'
+    )
+    net = "from torch import nn\n\nclass Net(nn.Module):\n    def __init__(self, width=4):\n        super().__init__()\n"
+    reference, _ = written(tmp_path, config=config, net=net)
+    assert "GHMCLoss" not in reference
+    assert "HuberLoss(delta=0.5)" in reference
+
+
+def test_long_expressions_elsewhere_do_not_matter(tmp_path):
+    long = "print(" + " + ".join(f"'a{n}' * k" for n in range(600)) + ")\n"
+    reference, _ = written(tmp_path, prompts=f"k = 2\n{long}", net="from torch import nn\n\nclass Net(nn.Module):\n    pass\n")
+    assert "Net" in reference
+
+
+def test_transforms_with_names_of_their_own_can_be_uncommented(tmp_path):
+    data = (
+        "from torchvision import transforms as T\n"
+        "steps = T.Compose([T.ToTensor(), T.Lambda(lambda T: T * 2), *[T.Normalize([m], [1.0]) for m in (0.5,)]])\n"
+    )
+    reference, _ = written(tmp_path, data=data, net="from torch import nn\n\nclass Net(nn.Module):\n    pass\n")
+    assert "lambda T: T * 2" in reference
+    assert "import torchvision" in reference
+    assert "import *" not in reference
+
+
+def test_a_setting_that_is_changed_is_no_default(tmp_path):
+    lit = (
+        "import torch\nfrom torch import nn\n\nclass Lit(nn.Module):\n    def __init__(self, lr=0.1, momentum=0.9, decay=0.01):\n"
+        "        super().__init__()\n        lr = lr * 8\n        self.lr, self.momentum, self.decay = lr, momentum, decay\n"
+        "        self.momentum *= 0.5\n    def configure_optimizers(self):\n"
+        "        return torch.optim.SGD(self.parameters(), lr=self.lr, momentum=self.momentum, weight_decay=self.decay)\n"
+    )
+    reference, _ = written(tmp_path, lit=lit)
+    assert not re.search(r"SGD\(.*(lr=0\.1|momentum=0\.9)", reference)
+    assert "weight_decay=0.01" in reference

@@ -183,6 +183,7 @@ def test_a_schedule_of_ones_own_inside_a_frameworks_is_no_stock():
     stock.inner = Halving(optimizer)
     assert not is_stock(stock)
     assert not is_stock(schedules.ChainedScheduler([schedules.StepLR(optimizer, 2), Forgetful(optimizer, 3)]))
+    assert not is_stock(schedules.LambdaLR(optimizer, lambda epoch: 0.5**epoch))
 
 
 def test_a_table_of_rates_marks_those_that_differ_in_the_seventh_digit(monkeypatch):

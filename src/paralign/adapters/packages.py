@@ -110,12 +110,17 @@ def told_to_workers() -> str:
 
     A package that brings the framework itself is left out: the side has its own version of that. So is one that lies in no file.
     """
+    return json.dumps(_told_files())
+
+
+def _told_files() -> Dict[str, List[Any]]:
+    """Framework -> the entry of the variable."""
     found: Dict[str, List[Any]] = {}
     for name, place in places().items():
         file = place.file or ("" if place.package == name else _first_file(place.package))
         if file:
             found[name] = [file, place.value, place.ours]
-    return json.dumps(found)
+    return found
 
 
 def homes() -> List[str]:
@@ -126,10 +131,11 @@ def homes() -> List[str]:
     return [str(path.parent) for path in (Path(place.file) for place in _handed(_told).values()) if path.name == _FIRST]
 
 
-def our_sources() -> List[Path]:
-    """The files of the packages that came with paralign."""
-    firsts = [Path(_first_file(place.package)) for _, place in sorted(places().items()) if place.ours]
-    return [path for first in firsts if first.name == _FIRST for path in sorted(first.parent.rglob("*.py"))]
+def sources() -> List[Path]:
+    """The files of the packages that workers are told of, as captures depend on them."""
+    firsts = [Path(file) for _, (file, _, _) in sorted(_told_files().items())]
+    found = [sorted(first.parent.rglob("*.py")) if first.name == _FIRST else [first] for first in firsts]
+    return [path for paths in found for path in paths]
 
 
 def _installed() -> Dict[str, Place]:

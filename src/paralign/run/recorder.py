@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from paralign.adapters.packages import our_sources
+from paralign.adapters.packages import sources
 from paralign.capture import Capture, clear, discard
 from paralign.errors import CaptureFormatError, WorkerFailed
 from paralign.model import SCHEMA, JobTime, SideTime
@@ -319,7 +319,7 @@ def own_code() -> str:
     """A digest of paralign's own recording half: captures made by other code are not reused."""
     package = Path(__file__).parents[1]
     digest = hashlib.sha256()
-    for path in [*sorted(p for room in ("worker", "adapters", "capture") for p in (package / room).rglob("*.py")), *our_sources()]:
+    for path in [*sorted(p for room in ("worker", "adapters", "capture") for p in (package / room).rglob("*.py")), *sources()]:
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

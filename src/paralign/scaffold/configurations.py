@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import keyword
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,8 +14,48 @@ _OPTIMIZERS = frozenset(
     {"ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "NAdam", "RAdam", "RMSprop", "Rprop", "SGD"}
 )
 
-#: endings of the names of PyTorch's schedules
-_SCHEDULES = ("LR", "WarmRestarts")
+#: schedules and losses of PyTorch that configurations name: others of such names are of libraries that register their own
+_SCHEDULES = frozenset(
+    {
+        "StepLR",
+        "MultiStepLR",
+        "ConstantLR",
+        "LinearLR",
+        "ExponentialLR",
+        "PolynomialLR",
+        "CosineAnnealingLR",
+        "CosineAnnealingWarmRestarts",
+        "LambdaLR",
+        "MultiplicativeLR",
+        "CyclicLR",
+        "OneCycleLR",
+        "ReduceLROnPlateau",
+    }
+)
+_LOSSES = frozenset(
+    {
+        "L1Loss",
+        "NLLLoss",
+        "PoissonNLLLoss",
+        "GaussianNLLLoss",
+        "KLDivLoss",
+        "MSELoss",
+        "BCELoss",
+        "BCEWithLogitsLoss",
+        "HingeEmbeddingLoss",
+        "MultiLabelMarginLoss",
+        "SmoothL1Loss",
+        "HuberLoss",
+        "SoftMarginLoss",
+        "CrossEntropyLoss",
+        "MultiLabelSoftMarginLoss",
+        "CosineEmbeddingLoss",
+        "MarginRankingLoss",
+        "MultiMarginLoss",
+        "TripletMarginLoss",
+        "CTCLoss",
+    }
+)
 
 
 def registered(trees: Iterable[ast.Module]) -> dict[str, str]:
@@ -55,9 +96,9 @@ def _meant(kind: str, names: dict[str, str]) -> Iterator[tuple[str, list[str]]]:
         yield names[kind], []
     elif kind in _OPTIMIZERS:
         yield f"torch.optim.{kind}", ["model.parameters()"]
-    elif kind.endswith(_SCHEDULES):
+    elif kind in _SCHEDULES:
         yield f"torch.optim.lr_scheduler.{kind}", ["optimizer"]
-    elif kind.endswith("Loss"):
+    elif kind in _LOSSES:
         yield f"torch.nn.{kind}", []
 
 
@@ -70,8 +111,13 @@ def _typed(node: ast.AST) -> tuple[str, list[ast.keyword]] | None:
     else:
         return None
     kind = pairs.pop("type", None)
-    if not isinstance(kind, ast.Constant) or not isinstance(kind.value, str) or not kind.value.isidentifier():
+    if not isinstance(kind, ast.Constant) or not isinstance(kind.value, str) or not _is_name(kind.value):
         return None
-    if not all(name is not None and name.isidentifier() for name in pairs):
+    if not all(name is not None and _is_name(name) for name in pairs):
         return None
     return kind.value, [ast.keyword(name, value) for name, value in pairs.items()]
+
+
+def _is_name(text: str) -> bool:
+    """Whether a text can be the name of a class or of an argument."""
+    return text.isidentifier() and not keyword.iskeyword(text)

@@ -73,7 +73,12 @@ def _add_call(data: Data, call: ast.Call, name: str, own: set[str], within: tupl
     """Keep a call that makes a data set, a loader or a list of transforms."""
     file, found = within
     place, last = Place(file.path, call.lineno), name.rpartition(".")[2]
-    given = filled(call, found.options, file.kept_at(call.lineno))
+    if last not in own | {"DataLoader", "Compose"} and not name.startswith("torchvision.datasets."):
+        return
+    try:
+        given = filled(call, found.options, file.kept_at(call.lineno))
+    except RecursionError:  # generated code
+        return
     if last in own:
         data.sets.append((ast.unparse(given), place))
     elif name.startswith("torchvision.datasets.") and last[:1].isupper():
@@ -94,10 +99,13 @@ def _is_metric(function: Method) -> bool:
 
 def _resolved(node: ast.expr, file: File) -> str:
     """Code with the names of imports spelled out."""
+    bound = {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}
+    bound |= {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
 
     class Speller(ast.NodeTransformer):
         def visit_Name(self, each: ast.Name) -> ast.AST:
-            return ast.parse(file.aliases.get(each.id, each.id), mode="eval").body
+            known = each.id if each.id in bound else file.aliases.get(each.id, each.id)
+            return ast.parse(known, mode="eval").body
 
     return ast.unparse(ast.fix_missing_locations(Speller().visit(node)))
 
@@ -174,9 +182,17 @@ def _transforms(data: Data) -> list[str]:
     if not data.transforms:
         return []
     texts = [(f"[{', '.join(steps)}]", place) for steps, place in data.transforms]
-    dotted = [step.partition("(")[0] for step in data.transforms[0][0]]
-    imports = [f"import {name}" for name in dict.fromkeys(each.partition(".")[0] for each in dotted if "." in each)]
+    imports = [f"import {name}" for name in dict.fromkeys(name for step in data.transforms[0][0] for name in _roots(step))]
     return [*_listed(texts[1:]), *imports, f"return {texts[0][0]}  # {texts[0][1]}"]
+
+
+def _roots(text: str) -> list[str]:
+    """The modules that code of dotted names begins with; those that it binds itself are none."""
+    tree = ast.parse(text.lstrip("*"), mode="eval")
+    bound = {each.arg for each in ast.walk(tree) if isinstance(each, ast.arg)}
+    bound |= {each.id for each in ast.walk(tree) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    owners = [each.value for each in ast.walk(tree) if isinstance(each, ast.Attribute)]
+    return [each.id for each in owners if isinstance(each, ast.Name) and each.id not in bound]
 
 
 def _metric(data: Data, imported: Callable[[Path, str], str]) -> list[str]:

@@ -314,10 +314,19 @@ def _settings(tree: ast.ClassDef) -> dict[str, ast.expr]:
     if any(isinstance(each, ast.Attribute) and each.attr == "save_hyperparameters" for each in ast.walk(built)):
         found = {f"self.hparams.{name}": value for name, value in defaults.items()}
     for name, value in defaults.items():
+        if _is_changed(tree, built, name):
+            continue
         kept = [*assigned(tree, name), *unpacked(tree, name)]
         if kept and all(isinstance(each, ast.Name) and each.id == name for each in kept):
             found[f"self.{name}"] = value
     return found
+
+
+def _is_changed(tree: ast.ClassDef, built: ast.FunctionDef, name: str) -> bool:
+    """Whether a parameter is given another value, or what keeps it is changed in place."""
+    again = any(isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Store) for each in ast.walk(built))
+    changes = [each.target for each in ast.walk(tree) if isinstance(each, ast.AugAssign)]
+    return again or any(isinstance(each, ast.Attribute) and each.attr == name for each in changes)
 
 
 def _add_sources(losses: Losses, tree: ast.Module) -> None:

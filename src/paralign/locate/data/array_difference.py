@@ -220,6 +220,13 @@ def _flipped(_: Array | None, reference: Array, candidate: Array) -> Iterator[Fo
         if reference.shape[axis] > 1 and error <= EQUAL:
             if reference.ndim <= 2 and axis == reference.ndim - 1:  # noqa: PLR2004 - a row of values, or columns
                 yield "columns", "the values of each row are in reverse order", "select columns in the reference's order", error
+            elif 1 < reference.shape[axis] <= CHANNELS and is_doubtful(reference.shape):
+                yield (
+                    "channels",
+                    "the channels (RGB against BGR), or few frames of a clip, are in reverse order",
+                    "reverse the channels on one side: OpenCV reads BGR, PIL RGB; for frames, compare how they are drawn",
+                    error,
+                )
             elif 1 < reference.shape[axis] <= CHANNELS and _are_channels(reference.shape, axis):
                 yield (
                     "channels",
@@ -233,7 +240,7 @@ def _flipped(_: Array | None, reference: Array, candidate: Array) -> Iterator[Fo
 
 def _are_channels(shape: tuple[int, ...], axis: int) -> bool:
     """Whether so short an axis is surely one of channels, not of a clip's frames."""
-    return len(shape) != AXES or (axis in channel_axes(shape) and not is_doubtful(shape))
+    return len(shape) != AXES or axis in channel_axes(shape)
 
 
 def _affine(given: Array | None, reference: Array, candidate: Array) -> Iterator[Found]:

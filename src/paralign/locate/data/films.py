@@ -15,22 +15,27 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
+#: channels of grey and of coloured pictures
+_PICTURES = (1, 3)
+
 #: axes of a clip: frames, channels, height, width
 AXES = 4
 
 
 def is_doubtful(shape: Sequence[int]) -> bool:
     """Whether either of the first two axes may be the frames: both are as short."""
-    return len(shape) == AXES and max(shape[:2]) <= CHANNELS < min(shape[2:])
+    return len(shape) == AXES and min(shape[:2]) > 1 and max(shape[:2]) <= CHANNELS < min(shape[2:])
 
 
 def frames_axis(shape: Sequence[int]) -> int:
-    """The axis of the frames: the second where the first is as short as one of channels.
+    """The axis of the frames: the second where the first is that of a picture's channels.
 
-    >>> frames_axis((3, 16, 32, 32)), frames_axis((16, 3, 32, 32)), frames_axis((4, 32, 32, 3))
+    Another first axis may as well be of dates or views, and the second of bands.
+
+    >>> frames_axis((3, 16, 32, 32)), frames_axis((16, 3, 32, 32)), frames_axis((4, 12, 32, 32))
     (1, 0, 0)
     """
-    return int(len(shape) == AXES and shape[0] <= CHANNELS < min(shape[1:]))
+    return int(len(shape) == AXES and shape[0] in _PICTURES and min(shape[1:]) > CHANNELS)
 
 
 def frames_first(clip: Array) -> Array:

@@ -359,11 +359,15 @@ def _say_weakness(result: StageResult, reference: Capture, context: Context) -> 
                 pair.verdict = UNDERPOWERED
 
 
+#: what fresh buffers hold, and what computed outputs are where nothing happens: such values tell no buffer
+_FRESH = (0, 1)
+
+
 def _handed_out(output: Record, reference: Capture, context: Context) -> str:
-    """The buffer with an output's shape and only value, on both sides; '' where there is none."""
-    if context.weights is None or context.plan is None:
-        return ""
+    """The reference's buffer with an output's shape and only value; '' where none is sure."""
     value = reference.array(output).flat[0]
+    if context.weights is None or context.plan is None or value in _FRESH:
+        return ""
     for one, other in context.plan.whole_twins:
         if one.role == other.role == "buffer" and one.shape == output.shape and one.location is not None:
             held = context.weights.array(one)

@@ -59,20 +59,25 @@ def judge(context: Context, result: StageResult, experiment: Experiment, *, acro
     for side, (recorder, given) in enumerate(zip(recorders, gradients, strict=True)):
         captures.append(_recorded(context, result, (recorder, side), "optimizer-resumed", {"gradients": given}, experiment))
     whole = experiment.reference, experiment.candidate
-    forgets = False
+    forgets, pace = False, context.settings.pace.steps_between(SIDES.index("candidate"))
+    by_class = any(p.unjudged is Unjudged.INHERENT and p.key == RESUMED_SCHEDULE for p in result.pairs)
+    rated = by_class and 0 < pace < len(experiment.steps)  # else no rate changes here
     for name, capture, uninterrupted in zip(SIDES, captures, whole, strict=True):
         if capture is not None:
             pair = _pair(f"resumed updates of the {name}", uninterrupted, capture, experiment)
             result.pairs.append(pair)
-            forgets = _judge_resumed(result, pair, capture, name, forgets=forgets)
+            forgets = _judge_resumed(result, pair, capture, name, forgets=forgets, rated=rated)
     if across and forgets:
         result.notes.append("no update was made from the other side's state: what is saved does not hold all that an optimizer remembers")
     elif across and captures[0] is not None and captures[1] is not None:
         _across(context, result, experiment, (captures[0], captures[1]))
 
 
-def _judge_resumed(result: StageResult, pair: Pair, capture: Capture, name: str, *, forgets: bool) -> bool:
-    """Say what resumed updates tell; whether a side is known to forget, which excuses a port."""
+def _judge_resumed(result: StageResult, pair: Pair, capture: Capture, name: str, *, forgets: bool, rated: bool) -> bool:
+    """Say what resumed updates tell; whether a side is known to forget, which excuses a port.
+
+    ``rated``: the rates of the candidate's updates are others once it is loaded, and that is told.
+    """
     if pair.verdict != DIVERGED:
         return forgets
     if Resuming.answer(capture).unsaved:
@@ -91,7 +96,7 @@ def _judge_resumed(result: StageResult, pair: Pair, capture: Capture, name: str,
         pair.judged = False
         result.warnings.append("the reference itself does not go on as it was after its optimizer is saved and loaded")
         return True
-    by_schedule = any(p.unjudged is Unjudged.INHERENT and p.key == RESUMED_SCHEDULE for p in result.pairs)
+    by_schedule = rated and not Resuming.answer(capture).forgotten
     if by_schedule and not forgets:
         pair.leave_out(Unjudged.INHERENT, "its rates are others after loading, as told of its schedule: not judged")
     if by_schedule or forgets:

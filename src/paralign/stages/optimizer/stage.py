@@ -133,7 +133,7 @@ def _schedules(context: Context, result: StageResult) -> Divergence | None:
     _complete(context, result, both, answers)
     result.tables.append(_table(both, pace, tolerance))
     pair = _resume(result, both, (resumed[0], resumed[1]), answers)
-    if pair.wrong and answers[1].schedule.stock and not context.settings.strict:
+    if pair.wrong and answers[1].schedule.stock and answers[1].schedule.forgotten and not context.settings.strict:
         _leave_out_stock(result, pair, answers[1])
     if find_spec("matplotlib") is None:
         result.notes.append("no plot of the rates: it needs matplotlib (pip install 'paralign[plot]')")
@@ -250,7 +250,7 @@ def _resume(
 def _leave_out_stock(result: StageResult, pair: Pair, answer: Scheduled) -> None:
     """Do not blame a port for what a class of its framework forgets when it is saved."""
     about = answer.schedule
-    lost = ", ".join(about.forgotten) or "all that it needs"
+    lost = ", ".join(about.forgotten)
     result.warnings += pair.notes
     result.warnings.append(
         f"{about.class_} of the candidate's framework does not save {lost}: to resume such a training, save that beside the checkpoint "

@@ -185,15 +185,27 @@ def is_own(optimizer: Any) -> bool:
 
 
 def is_stock(schedule: Any) -> bool:
-    """Whether a schedule, and every one that it holds, are of a framework's own classes."""
+    """Whether a schedule, and every one that it holds, are of a framework's own classes.
+
+    One that asks a function of the user's is not: that may remember something.
+    """
     held = list(schedule.members) if isinstance(schedule, Several) else [schedule]
     for part in held:  # which grows
         if type(part).__module__.split(".")[0] not in frameworks():
             return False
         values = list(getattr(part, "__dict__", {}).values())
-        inner = [each for value in values for each in (value if isinstance(value, (list, tuple)) else [value]) if _is_schedule(each)]
+        parts = [each for value in values for each in (value if isinstance(value, (list, tuple)) else [value])]
+        if any(callable(each) and _of_user(each) for each in parts):
+            return False
+        inner = [each for each in parts if _is_schedule(each)]
         held += [each for each in inner if not any(each is known for known in held)]
     return True
+
+
+def _of_user(function: Any) -> bool:
+    """Whether a function, or the class of an object that is called, is no framework's."""
+    home = getattr(function, "__module__", None) or type(function).__module__
+    return str(home).split(".")[0] not in frameworks()
 
 
 def _is_schedule(part: Any) -> bool:

@@ -46,12 +46,14 @@ def loading(session: Session, writer: CaptureWriter, options: Loading, values: D
     seen: List[Any] = []
     answer.tried.append(_timed_own(loader, own, options.seconds, seen))
     for workers in options.workers:
-        other = longer(loader, workers) if workers != own else None
-        if other is not None:
-            try:
+        if workers == own:
+            continue
+        try:
+            other = longer(loader, workers)
+            if other is not None:
                 answer.tried.append(_timed(other, workers, options.seconds, []))
-            except Exception as error:  # noqa: BLE001 - the user's data set may not bear other processes, in any way
-                answer.failed[str(workers)] = f"{type(error).__name__}: {error}"
+        except Exception as error:  # noqa: BLE001 - the user's data set may not bear other processes, or a second round, in any way
+            answer.failed[str(workers)] = f"{type(error).__name__}: {error}"
     if values:
         answer.step = _step_seconds(session, values)
     answer.padding = padding(session, seen)

@@ -321,7 +321,9 @@ def _loss_without_a_step(sides: Sides, seen: Seen) -> Blamed | None:
 
 def _ends(sides: Sides, tensors: Sequence[WrongTensor], step: int) -> list[tuple[Expression, Expression | None]]:
     """What made the tensors that a step leaves wrong; for the first also losses and gradients."""
-    named = [(f"after:{step}:", *each.names) for each in tensors if each.step == step]
+    compared = {0, *(each.step for each in tensors)}  # of the steps between nothing is known
+    names_of = dict.fromkeys(each.names for each in tensors if step not in compared or each.step == step)
+    named = [(f"after:{step}:", *names) for names in names_of]
     if step == 0:
         named += [("gradient:", *names) for names in dict.fromkeys(each.names for each in tensors)]
     roots = [(sides.candidate.root(kind + own), sides.reference.root(kind + due)) for kind, due, own in named]

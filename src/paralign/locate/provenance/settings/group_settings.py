@@ -76,14 +76,11 @@ def of_group(sides: Sides, group: Group) -> Blamed | None:
     if not value.file or value.numbers is None:
         return None
     known = Seen([*sides.reference.building(), *_settings_behind(sides.reference.building())])
-    if known.has(value) is False:
-        found = wrong_itself(sides, Search(value, None, known, sides.reference.expressions).first())
-        if found is not None:
-            return found
-    entry_of_file = _other_in_files(sides, value)
-    if entry_of_file is not None:
-        return Blamed(entry_of_file, [entry_of_file, value], placed=True, note=_said(group, _word(key, group), value))
-    placed = value if _is_made_for(value, made) else key
+    strange = Search(value, None, known, sides.reference.expressions).first() if known.has(value) is False else None
+    found = wrong_itself(sides, strange)
+    if found is not None:
+        return found
+    placed = _other_in_files(sides, value) or (value if _is_made_for(value, made) else key)
     return Blamed(placed, [placed, value], placed=True, note=_said(group, _word(key, group), value))
 
 
