@@ -1,7 +1,8 @@
 """What ``paddle.enable_compat`` makes of every pair of the catalogue and of the further expressions: the same programs, unchanged.
 
 ``python benchmarks/compat_alternative.py`` runs each with PyTorch, and in a process of its own with Paddle in PyTorch's place, and prints
-how many give the same numbers, raise, or give others in silence. ``--write FILE`` writes the table, ``-v`` names those that are silent.
+how many give the same numbers, raise, or give others in silence. ``--write FILE`` writes the table, ``--names FILE`` what became
+of each callable, which `paralign scan` tells, ``-v`` names those that are silent.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from convert_code import HEAD, Case, Converted, Torch, cases, run
 
 #: what may become of a program
 SAME, RAISES, SILENT = "equal", "raises", "silently different"
+
+#: how an outcome is written in the table by names
+_WORDS = {SAME: "equal", RAISES: "raises", SILENT: "silent"}
 
 
 def imported(source: str) -> str:
@@ -73,10 +77,24 @@ def table(rows: Counter[tuple[str, str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def by_name(outcomes: dict[str, set[str]]) -> str:
+    """The worst outcome of each callable's programs, a line each: what `paralign scan` reads."""
+    import paddle
+    import torch
+
+    lines = [f"# torch {torch.__version__.partition('+')[0]}, paddle {paddle.__version__}: make compat-alternative ARGS='--names FILE'"]
+    order = (SILENT, RAISES, SAME)
+    for name, found in sorted(outcomes.items()):
+        worst = next(each for each in order if each in found)
+        lines.append(f"{_WORDS[worst]} {name}")
+    return "\n".join(lines) + "\n"
+
+
 def main() -> int:
     """Run both sides, compare, report."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--write", type=Path)
+    options.add_argument("--names", type=Path, help="write the worst outcome of each callable's programs")
     options.add_argument("--side", type=Path, help=argparse.SUPPRESS)
     options.add_argument("-v", "--verbose", action="store_true")
     chosen = options.parse_args()
@@ -90,6 +108,7 @@ def main() -> int:
         chosen.side.write_bytes(pickle.dumps(results(found, Converted())))
         return 0
     rows: Counter[tuple[str, str]] = Counter()
+    outcomes: dict[str, set[str]] = {}
     for case, (ran, reference), (works, value) in zip(found, results(found, Torch()), through_compat(found), strict=True):
         if not ran:
             continue
@@ -97,9 +116,13 @@ def main() -> int:
         close = works and not isinstance(apart, str) and apart <= case.entry.example.tolerance
         result = SAME if close else SILENT if works else RAISES
         rows[case.form, result] += 1
+        if case.entry.torch:
+            outcomes.setdefault(case.entry.torch, set()).add(result)
         if chosen.verbose and result is SILENT:
             print(f"{SILENT}: {case.entry.id}: {apart}")
     print(table(rows))
+    if chosen.names:
+        chosen.names.write_text(by_name(outcomes), encoding="utf-8")
     if chosen.write:
         chosen.write.write_text(table(rows), encoding="utf-8")
     return 0

@@ -22,6 +22,8 @@ EXPECTED = {
     "schedules": (48, 0, 0, 6, 0),
     "groups": (21, 0, 1, 7, 2),
     "loaders": (26, 0, 1, 0, 0),
+    "own_schedules": (5, 0, 0, 2, 0),
+    "batches": (8, 0, 0, 0, 0),
     "functions": (12, 0, 0, 0, 0),
     "states": (8, 1, 0, 0, 0),
     "layers": (15, 0, 2, 0, 0),

@@ -59,12 +59,17 @@ def names() -> Names:
     )
 
 
+#: names that PyTorch had before, and still has
+_FORMER = {"torch.optim.lr_scheduler._LRScheduler": "torch.optim.lr_scheduler.LRScheduler"}
+
+
 @cache
 def canonical(name: str) -> str:
     """The public name of a callable of PyTorch.
 
     ``torch.nn.modules.conv.Conv2d`` is ``torch.nn.Conv2d``.
     """
+    name = _FORMER.get(name, name)
     table = stored(name.partition(".")[0])
     if name in table or not table.texts:
         return name

@@ -63,21 +63,23 @@ def add(what: Any) -> None:
 def _run(options: argparse.Namespace) -> int:
     from paralign.errors import UsageError, one_line
     from paralign.port.drafts.converted import check_free, convert_code
-    from paralign.port.proofs.proof_entries import HINT, entry_of
-    from paralign.port.proofs.proving import forget_proof
 
     if bool(options.prove) != bool(options.entry):
+        from paralign.port.proofs.proof_entries import HINT
+
         what = "--prove needs an entry to run" if options.prove else "--entry is run with --prove alone"
         raise UsageError(what, hint=HINT if options.prove else "add --prove, or leave out --entry")
     if options.timeout <= 0:
         raise UsageError("--timeout must be above 0", where=str(options.timeout), hint="give a number of seconds")
-    entry = entry_of(options.entry, options.source) if options.prove else None
+    entry = _entry(options)
     proof = proof_file(options.source, options.destination)
     if entry is not None:
         check_free(proof, force=options.force)
 
     def forget() -> None:
         if options.force:
+            from paralign.port.proofs.proving import forget_proof
+
             forget_proof(proof)
 
     with Progress() as progress:
@@ -91,6 +93,15 @@ def _run(options: argparse.Namespace) -> int:
     if options.json:
         print(ledger.to_json(), end="")
     return int(ledger.left)
+
+
+def _entry(options: argparse.Namespace) -> EntryPoint | None:
+    """What a proof runs; what only a proof needs is imported for one alone."""
+    if not options.prove:
+        return None
+    from paralign.port.proofs.proof_entries import entry_of
+
+    return entry_of(options.entry, options.source)
 
 
 def proof_file(source: str, destination: str) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from paralign.catalogue.alternatives import under_compat
 from paralign.errors import one_line
 from paralign.port.scan import requesting
 from paralign.port.scan.inventory import MEANINGS, Inventory, Note, Row, Status
@@ -41,7 +42,7 @@ def terminal(inventory: Inventory, *, full: bool = False) -> list[str]:
         if groups:
             lines += ["", f"{status.value} ({MEANINGS[status]})"]
             lines += [line for (name, note), rows in groups.items() for line in _group(name, note, rows)]
-    return lines + _files(inventory)
+    return [*lines, *_alternative(inventory), *_files(inventory)]
 
 
 def summary(inventory: Inventory) -> str:
@@ -131,6 +132,26 @@ def _files(inventory: Inventory) -> list[str]:
         lines.append(f"{outside} calls of numpy, PIL and OpenCV that prepare no data: not listed")
     if inventory.foreign:
         lines.append(f"other packages imported, not looked into: {one_line(', '.join(inventory.foreign))}")
+    return lines
+
+
+def _alternative(inventory: Inventory) -> list[str]:
+    """What the program would meet unchanged, with Paddle in PyTorch's place."""
+    known = under_compat()
+    rows = [row for row in inventory.rows if row.name.startswith("torch.")]
+    if not rows:
+        return []
+    found: dict[str, dict[str, list[Row]]] = {}
+    for row in rows:
+        outcome = known.outcomes.get(row.name, "")
+        found.setdefault(outcome, {}).setdefault(row.name, []).append(row)
+    counts = {each: sum(map(len, found.get(each, {}).values())) for each in ("equal", "raises", "silent", "")}
+    ran = f"{counts['equal']} calls equal, {counts['raises']} raise, {counts['silent']} silently different"
+    lines = ["", f"unchanged, under paddle.enable_compat() ({known.versions}): {ran}, {counts['']} not executed there"]
+    for outcome, text in (("silent", "silently different"), ("raises", "raises")):
+        for name, at in found.get(outcome, {}).items():
+            rest = f" and {len(at) - _PLACES} more" if len(at) > _PLACES else ""
+            lines.append(f"  {text}: {one_line(name)}: {', '.join(_place(row) for row in at[:_PLACES])}{rest}")
     return lines
 
 

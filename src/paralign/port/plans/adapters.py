@@ -165,8 +165,9 @@ def _of_any_type(name: str, template: str) -> str:
     table = conversions()
     if is_start(name):
         return given_back(template)
-    if name in table.joined or name in table.bounded:
-        return table.joined.get(name) or table.bounded[name]
+    for of_several in (table.joined, table.bounded, table.paired):
+        if name in of_several:
+            return of_several[name]
     return as_calls(template) if is_operator(template) and name not in OF_ONE_TYPE else template
 
 

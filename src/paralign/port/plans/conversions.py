@@ -90,6 +90,7 @@ class Conversions:
     layer_attributes: dict[str, str]
     joined: dict[str, str]
     bounded: dict[str, str]
+    paired: dict[str, str]
 
 
 @cache
@@ -126,6 +127,7 @@ def conversions() -> Conversions:
         layer_attributes=content["layer_attributes"],
         joined=content["joined"],
         bounded=content["bounded"],
+        paired=content["paired"],
     )
 
 
@@ -156,12 +158,19 @@ def needed(template: str) -> frozenset[str]:
     found: set[str] = set()
     rest = [template]
     while rest:
-        text = rest.pop()
-        for name, written in conversions().helpers.items():
-            if name not in found and re.search(rf"(?<![\w.]){name}\b", text):
-                found.add(name)
-                rest.append(written)
+        used = _mentioned(rest.pop()) - found
+        found |= used
+        rest += [conversions().helpers[name] for name in used]
     return frozenset(found)
+
+
+_NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
+
+
+@cache
+def _mentioned(text: str) -> frozenset[str]:
+    """The functions of the tables that a text names itself."""
+    return frozenset(_NAME.findall(text)) & conversions().helpers.keys()
 
 
 def in_order(names: Iterable[str]) -> list[str]:

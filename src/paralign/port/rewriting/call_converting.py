@@ -257,7 +257,8 @@ class CallConverter(Mixer):
         told = template and (bool(use.positional or use.keywords) or self._is_first() or bool(self.hidden(template)))
         if template and not told and not self._takes_statistics():
             made.template = template
-        made.template = self.typed_template(use.name, made.bound.given) or made.template
+        receiver = node.func.value if use.form is Form.METHOD and isinstance(node.func, ast.Attribute) else None
+        made.template = self.typed_template(use.name, made.bound.given, receiver) or made.template
         if made.template:
             made.template = self.mixed_template(use.name, made.template, call_operands(node, made))
             self.templated(node, made)
@@ -332,7 +333,8 @@ class CallConverter(Mixer):
 
         It takes PyTorch's arguments.
         """
-        reason = self._not_handed_on(replace(use, form=Form.CALL))
+        stands = use.name in conversions().base_helpers
+        reason = "" if stands else self._not_handed_on(replace(use, form=Form.CALL))
         if reason:
             raise ByHand(reason)
         self.note(node, use.name, Fate.EQUAL)

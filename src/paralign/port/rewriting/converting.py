@@ -17,6 +17,15 @@ from paralign.port.plans.conversions import conversions
 from paralign.port.rewriting.call_converting import TEXT, CallConverter
 from paralign.port.rewriting.imports import alike, from_rewritten, import_rewritten
 
+#: methods of a derived class that PyTorch calls, and what stands in the file does not
+_UNCALLED = {"torch.autograd.Function": frozenset({"vmap", "jvp", "vjp"})}
+
+#: what is said of a class that is derived from one that stands in the file
+_DERIVED = {
+    "torch.autograd.Function": "backward gives gradients for tensors alone in Paddle",
+    "torch.optim.lr_scheduler.LRScheduler": "raises where another schedule of the same optimizer is made",
+}
+
 
 class Converter(CallConverter):
     """Walks one program and notes the edits that make it Paddle's."""
@@ -80,14 +89,14 @@ class Converter(CallConverter):
         """A class that is derived from one that stands in the file."""
         own = conversions().base_helpers[name]
         methods = {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
-        lost = sorted(methods & {"vmap", "jvp", "vjp"})
+        lost = sorted(methods & _UNCALLED.get(name, frozenset()))
         reason = f"it has a method {lost[0]}, which Paddle does not call" if lost else self.hidden(own)
         if reason:
             self.by_hand(base, name, reason)
             return
         self.needs(own)
         self.text.edit(self.text.start(base), self.text.end(base), own)
-        self.note(base, name, Fate.REWRITTEN, "backward gives gradients for tensors alone in Paddle")
+        self.note(base, name, Fate.REWRITTEN, _DERIVED[name])
 
     def _derived(self, base: ast.expr, name: str) -> None:
         adapter = self.adapter(name)

@@ -104,9 +104,16 @@ class Mixer(Deriver):
         text.edit(text.end(node), text.end(node), ")", node, closes=True)
         self.note(node, f"torch.Tensor {sign}", Fate.REWRITTEN, _SAID)
 
-    def typed_template(self, name: str, given: Mapping[str, ast.expr]) -> str:
-        """The template of a call of several types, or of bounds that may be tensors."""
+    def typed_template(self, name: str, given: Mapping[str, ast.expr], receiver: ast.expr | None = None) -> str:
+        """The template of a call of several types, or of bounds that may be tensors.
+
+        ``receiver`` is the object whose method it is.
+        """
         table = conversions()
+        if name in table.paired:
+            pair = [self.kinds.of(each, self._parents) for each in ([receiver] if receiver is not None else []) + [*given.values()]]
+            plain = len(pair) != _PAIR or Kind.NUMBER in pair or (pair[0] is pair[1] and pair[0] in (Kind.FLOAT, Kind.INT))
+            return "" if plain or self.hidden(table.paired[name]) else table.paired[name]
         if name in table.bounded:
             bounds = [given[each] for each in ("min", "max") if each in given]
             known = all(getattr(each, "value", 0) is None or self.kinds.of(each, self._parents) is Kind.NUMBER for each in bounds)

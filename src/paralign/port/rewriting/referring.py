@@ -93,6 +93,8 @@ class Referrer(Settings):
             return name is not None
         kind = bool(self._annotation) or self._is_kind() or self._is_asked_type()
         if kind and _is_of_the_file(name):
+            if self._asked_by_name(node, name):
+                return True
             self.by_hand(node, name, "its objects are of a class of this file, which Paddle's class does not know")
             return True
         port = self._port_of(name, kind=kind)
@@ -155,6 +157,21 @@ class Referrer(Settings):
         last = self._beyond(ast.Tuple, ast.BinOp)
         return isinstance(last, ast.Call) and getattr(last.func, "id", "") in ("isinstance", "issubclass")
 
+    def _asked_by_name(self, node: ast.expr, name: str) -> bool:
+        """Write ``isinstance(x, nn.LSTM)`` of a class that stands in each file.
+
+        What the files hold is not one class, and has one name. False where no class stands for it.
+        """
+        own = conversions().calls[name].template.partition("(")[0]
+        last = self._beyond(ast.Tuple, ast.BinOp)
+        asked = isinstance(last, ast.Call) and getattr(last.func, "id", "") == "isinstance"
+        if not asked or not _is_class_alone(own, name) or self.hidden("_kind_named("):
+            return False
+        self.needs("_kind_named(")
+        self.text.edit(self.text.start(node), self.text.end(node), f"_kind_named({own!r})")
+        self.note(node, name, Fate.REWRITTEN, "objects of the class of this name that stands in a file of this program")
+        return True
+
     def _beyond(self, *kinds: type[ast.AST]) -> ast.AST | None:
         """The innermost part of the tree around this place that is of none of some kinds."""
         for each in reversed(self._parents[:-1]):
@@ -204,6 +221,16 @@ def _is_of_the_file(name: str) -> bool:
     if name in table.kinds:
         return False
     return way is not None and way.template.partition("(")[0] in table.helpers
+
+
+def _is_class_alone(own: str, name: str) -> bool:
+    """Whether a class that stands in the file is that of one class of PyTorch.
+
+    Distributions are derived from one another in another way there.
+    """
+    table = conversions()
+    meant = {each.rpartition(".")[2] for each, way in table.calls.items() if way.template.partition("(")[0] == own}
+    return table.helpers[own].startswith(f"class {own}") and len(meant) == 1 and not name.startswith("torch.distributions.")
 
 
 def _is_type(node: ast.expr) -> TypeGuard[ast.Call]:

@@ -15,6 +15,7 @@ from paralign.port.names.observing import place
 from paralign.port.names.ownership import could_be
 from paralign.port.names.values import Certainty, Form, Use
 from paralign.port.plans.call_plan import ByHand
+from paralign.port.plans.conversions import signature_of
 from paralign.port.plans.planning import plan
 from paralign.port.rewriting.referring import Referrer
 
@@ -42,7 +43,7 @@ class Unknowns(Referrer):
             made = plan(use, self.paddle)
         except ByHand:
             made = None
-        if (made is None or _is_another(made)) and self._decided_later(node, func, name):
+        if (made is None or _is_another(made) or any(made.keywords.values())) and self._decided_later(node, func, name):
             return True
         if func.attr in _DIFFERENT and (made is None or _is_another(made)):
             self.by_hand(node, name, "the object's type cannot be told, and a tensor's method differs in silence")
@@ -84,7 +85,12 @@ class Unknowns(Referrer):
             return False
         text = self.text
         opening = text.content.find(b"(", text.end(func))
-        text.edit(text.start(node), text.start(node), f"_of_tensor({adapter[0]}, {func.attr!r}, ", node)
+        written = adapter[0]
+        if _is_second(name, function):
+            if node.keywords or not node.args:
+                return False
+            written = f"lambda own, first, *rest: {adapter[0]}(first, own, *rest)"
+        text.edit(text.start(node), text.start(node), f"_of_tensor({written}, {func.attr!r}, ", node)
         text.edit(text.outer(func.value, text.start(node))[1], opening + 1, ", " if given else "", node)
         self.needs("_of_tensor(")
         told = ["for a tensor PyTorch's function, for another object its own method", *adapter[1].conditions]
@@ -94,6 +100,15 @@ class Unknowns(Referrer):
         for each in given:
             self.visit(each)
         return True
+
+
+def _is_second(method: str, function: str) -> bool:
+    """Whether a method's tensor is the second argument of its function.
+
+    ``x.where(condition, y)`` is ``torch.where(condition, x, y)``.
+    """
+    taken = [each.name for each in signature_of(function).parameters]
+    return bool(taken) and taken[0] in {each.name for each in signature_of(method).parameters} - {"input"}
 
 
 def _is_another(made: Plan) -> bool:

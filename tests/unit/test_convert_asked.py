@@ -1,0 +1,114 @@
+"""Methods and classes that are decided when a program runs, functions of two types, loaders and schedules of a program's own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from paralign.port.drafts.converted import convert_code
+from paralign.port.edits.ledger import Fate
+
+SECOND = """import torch
+
+
+def of_unknown(x, y):
+    return x.where(x > 1, y), x.std(dim=0, keepdim=True), x.var(dim=(0, 1)), Own().where(1, 2), Own().std(dim=4)
+
+
+class Own:
+    def where(self, first, second):
+        return first, second
+
+    def std(self, dim):
+        return dim
+
+
+x = torch.arange(6.0).reshape(2, 3)
+for each in of_unknown(x, x - 10):
+    print([round(one, 5) for one in each.flatten().tolist()] if isinstance(each, torch.Tensor) else each)
+"""
+
+PAIRS = """import torch
+
+at, real = torch.arange(1, 4), torch.tensor([0.5, 1.5, 2.25])
+
+
+def of_unknown(x, y):
+    functions = [torch.outer, torch.ger, torch.kron, torch.atan2, torch.hypot, torch.copysign, torch.remainder, torch.floor_divide, torch.logaddexp]
+    found = [torch.outer(x, y), torch.kron(x, y), torch.atan2(x, y), torch.hypot(x, y), torch.copysign(x, y), torch.remainder(x, y)]
+    return [*found, torch.floor_divide(x, y), torch.logaddexp(x, y), x.outer(y), x.remainder(y), *[each(x, y) for each in functions]]
+
+
+for each in [*of_unknown(at, real), *of_unknown(real, at), torch.outer(at, real), torch.outer(at, at), at.remainder(2)]:
+    print(str(each.dtype).rpartition(".")[2], [round(one, 5) for one in each.flatten().tolist()])
+"""
+
+KINDS = """import torch
+from torch import nn
+from torch.utils.data import DistributedSampler, SequentialSampler
+
+made = [nn.LSTM(2, 3), nn.GRU(2, 3), nn.Linear(2, 2), DistributedSampler(range(4), 1, 0), nn.RMSNorm(3)]
+for m in made:
+    print([isinstance(m, nn.LSTM), isinstance(m, (nn.GRU, nn.Linear)), isinstance(m, DistributedSampler), not isinstance(m, nn.RMSNorm)])
+"""
+
+#: a class of one file, whose objects are asked for in another
+OTHER_FILE = """from torch import nn
+
+
+def is_recurrent(m):
+    return isinstance(m, (nn.LSTM, nn.GRU))
+"""
+
+
+def printed(folder, text):
+    (folder / "program.py").write_text(text)
+    done = subprocess.run([sys.executable, folder / "program.py"], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.torch
+@pytest.mark.paddle
+@pytest.mark.parametrize("text", [SECOND, PAIRS, KINDS])
+def test_the_port_prints_what_the_program_prints(tmp_path, text):
+    expected = printed(tmp_path, text)
+    ledger = convert_code(tmp_path / "program.py", tmp_path / "port.py")
+    assert not ledger.left
+    assert expected.count("\n") > 4
+    assert printed(tmp_path, (tmp_path / "port.py").read_text()) == expected
+
+
+@pytest.mark.torch
+@pytest.mark.paddle
+def test_a_class_that_stands_in_two_files_is_asked_for_by_its_name(tmp_path):
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "asked.py").write_text(OTHER_FILE)
+    made = "from torch import nn\nfrom asked import is_recurrent\n\nprint(is_recurrent(nn.LSTM(2, 3)), is_recurrent(nn.Linear(2, 3)))\n"
+    (tmp_path / "source" / "made.py").write_text(made)
+    assert not convert_code(tmp_path / "source", tmp_path / "port").left
+    for folder in ("source", "port"):
+        done = subprocess.run([sys.executable, tmp_path / folder / "made.py"], capture_output=True, text=True, check=False)
+        assert done.stdout == "True False\n", done.stderr
+
+
+@pytest.mark.parametrize("asked", ["issubclass(m, nn.LSTM)", "type(m) is nn.LSTM", "isinstance(m, nn.LPPool2d)"])
+def test_what_a_name_cannot_answer_is_left_by_hand(tmp_path, asked):
+    (tmp_path / "a.py").write_text(f"from torch import nn\n\n\ndef is_one(m):\n    return {asked}\n")
+    assert Fate.BY_HAND in [place.fate for place in convert_code(tmp_path / "a.py", tmp_path / "b.py").places]
+
+
+def test_numbers_and_types_that_are_known_stay_plain(tmp_path):
+    (tmp_path / "a.py").write_text(
+        "import torch\n\n\ndef f(x):\n    return torch.atan2(torch.sin(x), torch.cos(x)), torch.remainder(x, 2)\n"
+    )
+    convert_code(tmp_path / "a.py", tmp_path / "b.py")
+    assert "_of_two" not in (tmp_path / "b.py").read_text()
+
+
+def test_a_method_whose_tensor_comes_second_is_not_written_with_keywords(tmp_path):
+    (tmp_path / "a.py").write_text("import torch\n\n\ndef f(x, y):\n    return x.where(condition=x > 1, other=y)\n")
+    convert_code(tmp_path / "a.py", tmp_path / "b.py")
+    assert "_of_tensor" not in (tmp_path / "b.py").read_text()
