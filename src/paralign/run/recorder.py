@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from paralign.adapters.packages import sources
+from paralign.adapters.packages import VARIABLE, sources
 from paralign.capture import Capture, clear, discard
 from paralign.errors import CaptureFormatError, WorkerFailed
 from paralign.model import SCHEMA, JobTime, SideTime
@@ -357,7 +357,8 @@ class Interpreter:
 
 
 def interpreter(python: str, env: dict[str, str]) -> Interpreter:
-    """What is installed for an interpreter, without importing it, and its environment."""
+    """What is installed for an interpreter, unimported, and a worker's environment."""
+    env = {name: value for name, value in env.items() if name != VARIABLE}  # a worker takes that away before anything else
     try:
         done = subprocess.run([python, "-c", _PROBE, str(os.getpid())], capture_output=True, text=True, timeout=60, check=True, env=env)  # noqa: S603 - as in process.py
         found, variables_ = json.loads(done.stdout.splitlines()[-1])
