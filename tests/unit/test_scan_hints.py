@@ -166,3 +166,15 @@ def test_lengths_that_are_missing_are_told_at_the_calls_that_have_them_and_lack_
         (f"{two}:4", "y = lstm(x)"),
     ]
     assert (ends[1].lines, fault.rule, fault.proposals[0].line) == ([f"{two}:3"], "call-site", f"{two}:4")
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_shared_memory_is_suspected_only_where_elements_are_written(tmp_path, written):
+    ends = []
+    for name, call in (("torch", "torch.from_numpy(a)"), ("paddle", "paddle.to_tensor(a)")):
+        later = "a[0] = 5\n" if written else ""
+        path = tmp_path / f"{name}_side.py"
+        path.write_text(f"import {name}\nimport numpy as np\na = np.zeros(3)\ny = {call}\n{later}")
+        ends.append(Point("y", source=f"{path}:4"))
+    rules = [finding.rule for finding in hints.hints(Divergence(*ends))]
+    assert rules == ["catalogue/from-numpy-shares"] * written

@@ -36,6 +36,9 @@ _LENGTHS_POSITION = 2
 #: the rule of ``locate/lines`` that names the line of a layer's call
 _CALL = "call-site"
 
+#: differences of memory that is shared or copied: they show where elements are written to
+_SHARING = frozenset({"catalogue/numpy-shares", "catalogue/from-numpy-shares"})
+
 #: findings that one divergence is given: further ones would hide the first
 _MOST = 2
 
@@ -71,6 +74,8 @@ def hints(divergence: Divergence) -> list[Finding]:
         return [_composition(packed)]
     reference = _rows(divergence.reference)
     found = _known_on_both(reference, _rows(divergence.candidate), parted)
+    if not _writes_elements(divergence.reference):
+        found = [each for each in found if each.rule not in _SHARING]
     if not found and not parted:
         found = [_composition(row) for row in reference if row.status is Status.MISSING and not _is_followed(row, divergence.candidate)]
     unique = {finding.rule: finding for finding in found}
@@ -199,6 +204,18 @@ def _is_followed(row: Row, candidate: Point | None) -> bool:
     if candidate is None or not candidate.op.isidentifier():
         return False
     return candidate.op in _words(_composition(row).fix)
+
+
+def _writes_elements(point: Point | None) -> bool:
+    """Whether a point's file writes to elements of anything; also where it cannot be read."""
+    place = None if point is None else SourceLine.of(point.source)
+    if place is None or not Path(place.file).is_file():
+        return True
+    try:
+        tree = ast.parse(Path(place.file).read_bytes())
+    except (SyntaxError, ValueError, OSError):
+        return True
+    return any(isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) for node in ast.walk(tree))
 
 
 def _rows(point: Point | None) -> list[Row]:
