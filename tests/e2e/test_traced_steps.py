@@ -289,3 +289,29 @@ def test_what_is_right_at_first_and_wrong_at_a_step_that_is_not_compared(tmp_pat
     stage = checked(tmp_path, capsys, right, wrong)
     assert named(tmp_path, stage) == f"self.velocities[n] = p.grad.clone() if old is None else {wrong}"
     assert [finding["rule"] for finding in stage["findings"]] == ["own_step/expression"]
+
+
+CENTRED = """
+    for p in model.live.parameters():
+        if p.ndim == 2:
+            p.grad = p.grad - p.grad.mean()
+"""
+
+
+@pytest.mark.parametrize("order", ["right", "early", "late"])
+def test_clipping_and_another_change_of_gradients_exchanged(tmp_path, capsys, monkeypatch, order):
+    here = sys.modules[__name__]
+    theirs = "    nn.utils.clip_grad_norm_(model.live.parameters(), 0.25)\n"
+    ours = "    paddle.nn.utils.clip_grad_norm_(model.live.parameters(), BOUND)\n"
+    change = CENTRED.lstrip("\n")
+    first = order == "late"  # the reference clips first
+    monkeypatch.setattr(here, "REFERENCE", here.REFERENCE.replace(theirs, theirs + change if first else change + theirs))
+    swapped = order != "right"
+    monkeypatch.setattr(here, "STEP", here.STEP.replace(ours, change + ours if first == swapped else ours + change))
+    stage = checked(tmp_path, capsys)
+    if order == "right":
+        assert stage["verdict"] == "aligned", stage["notes"]
+        return
+    assert named(tmp_path, stage) == ours.strip()
+    told = {"early": "before they are changed by", "late": "after they are changed by"}[order]
+    assert any(f"gradients are clipped {told}" in note for note in stage["divergence"]["notes"])

@@ -115,6 +115,8 @@ def first_wrong(sides: Sides, compared: Wrong, steps: int) -> Blamed | None:
         return lacking
     first_steps = [graph.in_step(0) for graph in (sides.candidate, sides.reference)]
     misplaced = early_update(*first_steps) or late_update(*first_steps)
+    if misplaced is None and _right_losses(sides):
+        misplaced = exchanged_clipping(*first_steps)
     if misplaced is not None:
         return misplaced  # a rule like Adam's hides it in the first values, and what is wrong later leads elsewhere
     given = [e for e in sides.candidate.expressions if e.kind == "attribute" and e.label == "grad"]  # of equal losses
@@ -293,6 +295,62 @@ def late_update(own: Sequence[Expression], due: Sequence[Expression]) -> Blamed 
         return Blamed(candidate.update, [candidate.update, candidate.before[0]], reference.after[0], note=told)
     told = f"this computes before the update ({candidate.update.source}); {after}"
     return Blamed(called, [called, candidate.update], reference.after[0], note=told)
+
+
+def exchanged_clipping(own: Sequence[Expression], due: Sequence[Expression]) -> Blamed | None:
+    """The clipping that comes before other changes of gradients, or after them.
+
+    The reference's comes on the other side of them. Both clip once, by a library's function, and come to another norm.
+
+    Args:
+        own: what the candidate did in a step.
+        due: what the reference did.
+    """
+    candidate, reference = _AroundClipping.of(own), _AroundClipping.of(due)
+    if candidate is None or reference is None or is_equal(candidate.clipping, reference.clipping) is not False:
+        return None
+    is_early = not candidate.before and candidate.after and reference.before and not reference.after
+    is_late = candidate.before and not candidate.after and not reference.before and reference.after
+    if is_early:
+        told = f"gradients are clipped before they are changed by {candidate.after[0].source}; the reference clips them after it does so"
+        return Blamed(candidate.clipping, [candidate.clipping, candidate.after[0]], reference.clipping, note=told)
+    if is_late:
+        told = f"gradients are clipped after they are changed by {candidate.before[0].source}; the reference clips them before it does so"
+        return Blamed(candidate.clipping, [candidate.clipping, candidate.before[0]], reference.clipping, note=told)
+    return None
+
+
+@dataclass(frozen=True)
+class _AroundClipping:
+    """A step's one clipping by a library.
+
+    ``before`` and ``after`` it are what computes of whole gradients, up to the update.
+    """
+
+    clipping: Expression
+    before: Sequence[Expression]
+    after: Sequence[Expression]
+
+    @classmethod
+    def of(cls, step: Sequence[Expression]) -> _AroundClipping | None:
+        """None for a step that clips more than once, or not by a library."""
+        begun = max((each.number for each in step if _is_backward(each)), default=None)
+        update = next((each.number for each in step if each.is_own_call and is_step(each)), None)
+        if begun is None or update is None:
+            return None
+        between = [each for each in step if begun < each.number < update]
+        found = [each for each in between if each.is_own_call and each.word.startswith("clip_grad") and each.word.endswith("_")]
+        if len(found) != 1:
+            return None
+        felt = [each for each in between if each is not found[0] and _keeps_gradient(each)]
+        number = found[0].number
+        return cls(found[0], [each for each in felt if each.number < number], [each for each in felt if each.number > number])
+
+
+def _keeps_gradient(each: Expression) -> bool:
+    """Whether an array of a gradient's shape is computed of that gradient."""
+    gradients = [inner for _, inner in each.inputs if inner.kind == "attribute" and inner.label == "grad" and inner.size > 1]
+    return _computes_array(each) and any(inner.mark[1] == each.mark[1] for inner in gradients)
 
 
 def _is_backward(each: Expression) -> bool:
