@@ -17,6 +17,7 @@ from paralign import cli
 from paralign.adapters import finding
 from paralign.adapters.base import Diagnosing
 from paralign.adapters.numpy import NumpyAdapter
+from paralign.adapters.packages import Place
 from paralign.commands.doctor import _told
 from paralign.report.language import speaking
 from paralign.run.doctor import judge
@@ -294,7 +295,7 @@ class Toy(NumpyAdapter):
 
 def test_the_probe_tells_every_computation_apart(monkeypatch):
     monkeypatch.setitem(sys.modules, "toy_adapter", types.SimpleNamespace(create=Toy))
-    monkeypatch.setitem(finding._OWN, "toy", "toy_adapter:create")
+    monkeypatch.setitem(finding._OWN, "toy", Place("toy_adapter:create"))
     assert isinstance(Toy(), Diagnosing)
     said = []
     diagnosis.examine({"framework": "toy", "device": "cpu", "root": ""}, lambda key, value: said.append((key, value)))

@@ -161,6 +161,7 @@ def _first_file(package: str) -> str:
     return str(Path(file).absolute()) if file and Path(file).is_file() else ""  # a namespace has none, an archive's is no file
 
 
+@lru_cache(maxsize=1)  # read before any code of the user's could replace what reads it
 def _handed(text: str) -> Dict[str, Place]:
     if not text:
         return {}
