@@ -82,3 +82,59 @@ def test_a_fault_behind_or_in_an_enlargement_is_the_only_one(change, op):
     result = forward(candidate(**change))
     assert result.verdict == DIVERGED
     assert [(d.candidate.op.split()[0], d.confirmed) for d in result.divergences] == [(op, True)]
+
+
+SIZE = (3, 12)
+
+MOVES = {
+    "roll": (lambda x: torch.roll(x, (-2, 2), (2, 3)), lambda x: paddle.roll(x, (-2, 2), (2, 3))),
+    "flip": (lambda x: x.flip(3), lambda x: paddle.flip(x, [3])),
+    "transpose": (lambda x: x.transpose(2, 3), lambda x: x.transpose([0, 1, 3, 2])),
+}
+
+
+class Moved(torch.nn.Module):
+    """Changes the size of a picture and moves its elements: what is made and what is moved hold the same."""
+
+    def __init__(self, move):
+        super().__init__()
+        self.first, self.second, self.move = torch.nn.Conv2d(4, 4, 2, bias=False), torch.nn.Conv2d(4, 6, 3, 2, 1), MOVES[move][0]
+
+    def forward(self, x):
+        x = self.move(torch.nn.functional.interpolate(self.first(x), size=SIZE, mode="bilinear"))
+        return self.second(x).amax((2, 3))
+
+
+def moved(move, *, corners=False):
+    class Candidate(paddle.nn.Layer):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = paddle.nn.Conv2D(4, 4, 2, bias_attr=False), paddle.nn.Conv2D(4, 6, 3, 2, 1)
+
+        def forward(self, x):
+            x = paddle.nn.functional.interpolate(self.first(x), size=SIZE, mode="bilinear", align_corners=corners)
+            return self.second(MOVES[move][1](x)).max([2, 3])
+
+    return Candidate
+
+
+def moved_pictures(move, seed, **settings):
+    torch.manual_seed(seed)
+    paddle.seed(0)
+    x = np.random.default_rng(seed).standard_normal((4, 4, 9, 6)).astype("float32")
+    first = Side(framework="torch", functions={"build_model": lambda: Moved(move)})
+    second = Side(framework="paddle", functions={"build_model": moved(move, **settings)})
+    return check(first, second, inputs=x, stages=["weights", "forward"])["forward"]
+
+
+@pytest.mark.parametrize(("move", "seed"), [("roll", 51), ("flip", 3), ("transpose", 3)])
+def test_a_picture_that_is_moved_at_once_is_no_other_picture(move, seed):
+    result = moved_pictures(move, seed)
+    assert (result.verdict, result.divergences) == (ALIGNED, []), result.worst
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_other_corners_of_a_picture_that_is_moved_at_once_are_found(move):
+    result = moved_pictures(move, 51, corners=True)
+    assert result.verdict == DIVERGED
+    assert [(d.candidate.op, d.confirmed) for d in result.divergences] == [("bilinear_interp", True)]

@@ -106,6 +106,8 @@ class Judgement:
                 continue
             far, partner = self.matches.nearest(value)
             self.error[value] = far
+            if partner is not None and (blurred or operation.kind in COORDINATES):
+                partner = self._in_order(value, partner)
             if self._is_wrong(value, partner, before):
                 self.wrong.add(value)
             if value in self.wrong and blurred:  # another way of computing the same hands it on
@@ -119,6 +121,14 @@ class Judgement:
         if not far > self.scale.equal or _is_trivial(value):
             return False
         return partner is None or far > self.allowed(partner, before)
+
+    def _in_order(self, value: Value, partner: Value) -> Value:
+        """The one of the reference's nearest values whose elements lie in its order.
+
+        Digests do not see the order: a picture and the same picture rolled are equally near.
+        """
+        known = [(far, p.order, p) for p in self.matches.next_to(value) if (far := ordered_distance(p, value)) is not None]
+        return min(known, default=(0.0, 0, partner), key=lambda item: item[:2])[2]
 
     def _blur(self, value: Value, partner: Value, maker: Operation, before: float) -> None:
         """Keep how far a right value is off by coordinates that were computed in float32."""
