@@ -107,6 +107,33 @@ def test_the_number_of_a_law_that_is_right_elsewhere_is_not_blamed(record):
     assert initial_values.of_laws(found, laws, [normal(48**-0.5)]) is None
 
 
+HANDED_A_GAIN = """
+    import numpy as np
+
+    def dense(cin, cout, gain=1.0):
+        std = gain * (2.0 / (cin + cout)) ** 0.5
+        return np.random.RandomState(0).randn(cin, cout) * std
+
+    def block(width, gain):
+        inner = dense(width, 3 * width)
+        return inner, dense(width, width, gain=gain)
+
+    def run():
+        depth = 2
+        blocks = [block(32, depth ** -0.5) for _ in range(depth)]  # HERE
+        return [dense(8, 50), dense(50, 9), blocks]
+"""
+
+
+def test_what_a_helper_is_given_is_blamed_where_its_formula_is_right_for_other_layers(record):
+    found = sides(record, "def run():\n    depth = 2\n    return (2 * depth) ** -0.5\n", HANDED_A_GAIN)
+    right = [normal((2.0 / 58) ** 0.5), normal((2.0 / 59) ** 0.5), normal((2.0 / 128) ** 0.5)]
+    here = [each.source for each in found.candidate.expressions if each.word == "dense" and each.line == 9]
+    laws = normal((2.0 / 64) ** 0.5 / 2), normal((2.0 / 64) ** 0.5 * 2**-0.5)
+    assert initial_values.of_laws(found, laws, right, here).expression.line == line_of(HANDED_A_GAIN)
+    assert initial_values.of_laws(found, laws, right[2:], here) is None  # at one right law nothing varies
+
+
 BY_STEP = """
     class Steps:
         def __init__(self, milestones, factor):

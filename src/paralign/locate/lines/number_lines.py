@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
+from paralign.capture import digest as digests
 from paralign.locate.lines import tables
 from paralign.locate.lines.kinds import Kind
 from paralign.locate.lines.rule import Rule, ablated
@@ -98,7 +99,7 @@ class Numbers:
             if buffer is not None:
                 return buffer
         lines = [line for each in (operation, *fault.guilt.trial.region) for line in each.stack[:1]]
-        found = tracing_back.of_lines(sides, lines)
+        found = tracing_back.of_lines(sides, lines, _library_numbers(fault.judgement), _parameters(fault.judgement))
         if fault.kind is Kind.MISSING and found is not None and not found.is_table:
             return None
         return found
@@ -119,6 +120,17 @@ class Numbers:
         """Both sides' expressions of construction and of a pass, with a watched loss."""
         values = {name: capture for name, capture in self.program.given.items() if name in ("inputs", "labels")}
         return tracing_back.recorded(self.program.context, "model", values)
+
+
+def _library_numbers(judgement: Judgement) -> set[float]:
+    """The numbers that the reference's operations take, those among them that a library's function has by default."""
+    return {number for operation in judgement.reference.operations for number in operation.numbers}
+
+
+def _parameters(judgement: Judgement) -> list[tuple[int, float]]:
+    """Size and root mean square of each parameter of the candidate's."""
+    values = judgement.candidate.values.values()
+    return [(value.size, digests.size_and_rms(value.digest)[1]) for value in values if value.is_parameter and value.digest is not None]
 
 
 def _of_buffer(sides: tracing_back.Sides, operation: Operation, other: Operation | None) -> Blamed | None:

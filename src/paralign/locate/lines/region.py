@@ -74,9 +74,19 @@ def idle(judgement: Judgement, trial: Trial) -> Operation | None:
     """The idle operation before a region, where the reference's has an effect."""
     right = filter(judgement.is_right, taken_by(trial.region))
     for operation in (trial.suspect, *makers(map(before_any_moves, right))):
-        if is_idle(judgement, operation):
+        if is_idle(judgement, operation) and not _is_idle_and_right(judgement, operation):
             return operation
     return None
+
+
+def _is_idle_and_right(judgement: Judgement, operation: Operation) -> bool:
+    """Whether the same step, just as idle, leads to right results at another call."""
+    for other in judgement.candidate.operations:
+        if other is operation or (other.kind, other.source) != (operation.kind, operation.source) or not is_idle(judgement, other):
+            continue
+        if any(judgement.leads_right(value, ()) for value in other.outputs):
+            return True
+    return False
 
 
 def outgrown(judgement: Judgement, region: list[Operation]) -> Operation | None:

@@ -314,7 +314,7 @@ def _is(each: Expression, value: Any) -> bool:
     return all(math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-30) for a, b in zip(own, numbers, strict=False))
 
 
-def of_lines(sides: Sides, lines: Iterable[str]) -> Blamed | None:
+def of_lines(sides: Sides, lines: Iterable[str], numbers: Iterable[float] = (), held: Sequence[tuple[int, float]] = ()) -> Blamed | None:
     """The expression, of numbers alone, that made wrong what some lines compute with.
 
     None where all of it is the reference's, or there are several of several lines.
@@ -322,9 +322,11 @@ def of_lines(sides: Sides, lines: Iterable[str]) -> Blamed | None:
     Args:
         sides: what was recorded of construction and a pass.
         lines: of operations at fault, each ``file:line``.
+        numbers: that the reference's operations take, and its program may never write.
+        held: size and root mean square of the candidate's parameters: they are no numbers of the program's.
     """
-    seen = SeenMasks(of_numbers_alone(sides.reference.expressions))
-    bare, wanted = set(of_numbers_alone(sides.candidate.expressions)), set(lines)
+    seen = SeenMasks(of_numbers_alone(sides.reference.expressions), numbers)
+    bare, wanted = set(of_numbers_alone(sides.candidate.expressions, held)), set(lines)
     found: dict[str, Blamed] = {}
     for each in sides.candidate.expressions:
         if each.source not in wanted or each.is_copy or each in bare:

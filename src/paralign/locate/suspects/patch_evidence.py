@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
-from paralign.locate.runs.counterparts import ALIKE
+from paralign.locate.runs.counterparts import ALIKE, is_telling
 from paralign.locate.runs.traverse import computing_users
 from paralign.locate.suspects.propose import Reason
 
@@ -66,9 +66,12 @@ def _says_something(judgement: Judgement, value: Value, user: Operation, result:
 
 
 def _is_right_now(before: Judgement, after: Judgement, old: Value, new: Value) -> bool:
-    """Whether a result has become right, in its elements or their order."""
+    """Whether a result has become right, in its elements or their order.
+
+    A mask that has become all zeros, say, shows nothing: any value might have made it.
+    """
     if old in before.wrong and new not in after.wrong:
-        return True
+        return is_telling(new) or is_output(after, new)
     return before.disordered(old) and not after.disordered(new)
 
 

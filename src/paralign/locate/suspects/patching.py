@@ -20,7 +20,7 @@ from paralign.locate.runs.judgement import Judgement
 from paralign.locate.runs.slices import Slices
 from paralign.locate.runs.traverse import CONTEXT, made_by, makers, taken_by, way_to
 from paralign.locate.source.call_arguments import differing
-from paralign.locate.suspects import fused_operations, repeats
+from paralign.locate.suspects import fused_operations, narrowing, repeats
 from paralign.locate.suspects.patch_evidence import FOLLOWED, followed, improved, places, repaired
 from paralign.locate.suspects.propose import Reason, Trial, differs_slightly, fits, region, suspects, trials
 from paralign.locate.suspects.repeats import Shown
@@ -225,6 +225,8 @@ class _Hunt:
         judged = self._judged([*self.patches.values(), patch, *more])
         if judged is None or not self._confirms(trial, judged):
             return False
+        if not self.outright and _extent(trial) > 1:
+            trial = self._narrowed(trial, judged)
         self.patches.update({(each.number, each.place): each for each in (patch, *more)})
         guilt = Guilt(
             trial,
@@ -240,6 +242,24 @@ class _Hunt:
         self.lines.add(own_line(self.judgement.candidate, trial.value.maker or trial.suspect))
         self.judgement = self._with_repeats(guilt, judged)
         return True
+
+    def _narrowed(self, trial: Trial, mended: Judgement) -> Trial:
+        """The trial of a value inside a region that mends its result too; the trial itself where none does."""
+        end = trial.value.maker
+        proposed = narrowing.proposals(self.judgement, trial)
+        values = self.laboratory.values([each.due for each in proposed]) if proposed else {}
+        for inner in proposed:
+            if inner.due not in values or self.spent >= self.runs or end is None:
+                continue
+            judged = self._judged([*self.patches.values(), _patch(inner.value, values[inner.due])])
+            result = None if judged is None else places(judged).get((end.number, trial.value.place))
+            if judged is None or result is None or not judged.is_right(result) or not _is_as_good(judged, mended):
+                continue
+            inner.region = narrowing.left_of(trial, inner)
+            if inner.region:
+                inner.suspect = inner.region[0]
+                return inner
+        return trial
 
     def _confirms(self, trial: Trial, judged: Judgement) -> bool:
         """Whether a run with the reference's value in place shows that a trial is right."""
@@ -432,6 +452,11 @@ class _Hunt:
             if operation is not None:
                 each.guilt.repeats.append(operation)
             each.guilt.after = _after(again)
+
+
+def _is_as_good(judged: Judgement, other: Judgement) -> bool:
+    """Whether no more outputs are wrong in one run than in another."""
+    return len(judged.wrong_outputs()) <= len(other.wrong_outputs())
 
 
 def _extent(trial: Trial) -> int:

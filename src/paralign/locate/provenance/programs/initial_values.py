@@ -11,6 +11,7 @@ from paralign.comparison.laws import Family
 from paralign.locate.provenance import tracing_back
 from paralign.locate.provenance.search import crossed_names
 from paralign.locate.provenance.search.blame import Blamed, Search
+from paralign.locate.provenance.values.readings import taken_as
 from paralign.locate.provenance.values.seen_values import Seen
 from paralign.locate.provenance.values.value_graph import COMMON
 from paralign.locate.reaching import reached
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 #: what a measured scale may be off the number that was written, at least; and of a constant, which is what was written
 LEAST, EXACT = 0.01, 1e-6
+
+#: right laws to which a formula comes elsewhere, at least, before an operand is told by what it is there
+SEVERAL = 2
 
 #: standard errors of a measured scale within which the number lies
 ERRORS = 3.0
@@ -76,7 +80,44 @@ def of_laws(sides: Sides, laws: tuple[Law, Law], right: Sequence[Law] = (), line
         if blamed is not None:
             blamed = _handed_over(sides, blamed, laws[0], everything)
             found[blamed.source] = blamed
+    if not found:
+        return _otherwise_elsewhere(sides, laws[1], right, lines)
     return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _otherwise_elsewhere(sides: Sides, law: Law, right: Sequence[Law], lines: Sequence[str]) -> Blamed | None:
+    """The one operand of a helper's formula that is another one wherever the formula comes to a right law.
+
+    None unless the other operands vary there too: then what the helper is given here is at fault.
+    """
+    everything, found = Seen(sides.reference.expressions), {}
+    for each in _near(sides.candidate.expressions, law):
+        if each.is_copy or not _is_handed_from(each, lines):
+            continue
+        same = [e for e in sides.candidate.expressions if e.site == each.site and not _is_handed_from(e, lines)]
+        others = [e for e in same if any(_near([e], one) for one in right)]
+        odd = [inner for role, inner in each.values if _is_odd(inner, [taken_as(other, role) for other in others])]
+        if len({_number(other) for other in others}) < SEVERAL or len(odd) != 1 or everything.has(odd[0]) is not False:
+            continue
+        blamed = Search(odd[0], None, everything, sides.reference.expressions).first()
+        if blamed is not None:
+            found[blamed.source] = blamed
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _is_handed_from(each: Expression, lines: Sequence[str]) -> bool:
+    """Whether an expression takes something that one of some lines hands over."""
+    return any(inner.source in lines for inner in reached(each.operands, lambda e: e.operands if e.is_copy else []))
+
+
+def _is_odd(inner: Expression, elsewhere: Sequence[Expression | None]) -> bool:
+    """Whether an operand is not what it is at all other evaluations, where it is always the same."""
+    numbers = {_number(other) for other in elsewhere if other is not None}
+    return len(numbers) == 1 and None not in numbers and is_number(inner.scalar) and _number(inner) not in numbers
+
+
+def _number(each: Expression) -> float | None:
+    return round(float(each.scalar), 12) if is_number(each.scalar) else None
 
 
 def _handed_over(sides: Sides, blamed: Blamed, due: Law, everything: Seen) -> Blamed:

@@ -11,6 +11,7 @@ import numpy as np
 from paralign.locate.provenance.search import counterpart_operand, crossed_names, other_operand, other_rows, same_work
 from paralign.locate.provenance.search.chosen_places import Places
 from paralign.locate.provenance.search.loop_series import LoopSeries
+from paralign.locate.provenance.search.other_codes import Codes
 from paralign.locate.provenance.search.selections import Selections, arrays_of
 from paralign.locate.provenance.values.casts import (
     CALLED,
@@ -37,7 +38,7 @@ from paralign.locate.provenance.values.expression_traits import (
     sorted_elements,
     uncompared_operands,
 )
-from paralign.locate.provenance.values.readings import is_from_file, is_length, setting_of, stored_in, taken_as
+from paralign.locate.provenance.values.readings import is_from_file, is_length, is_part_of_path, setting_of, stored_in, taken_as
 from paralign.locate.provenance.values.seen_values import Seen, Texts
 from paralign.locate.provenance.values.value_graph import COMMON, READINGS, SETTING, behind
 from paralign.locate.reaching import reached
@@ -123,6 +124,7 @@ class Search:
         self._selections: Selections | None = None
         self._places: Places | None = None
         self._series: LoopSeries | None = None
+        self._codes = Codes(defaults if own else ())
         self._texts = Texts(defaults if candidate.numbers is not None else ())  # to which a number leads only by what they choose
         self._led_by_numbers = {identity(e) for root in excused for e in reached([root], uncompared_operands) if e.kind in FAITHFUL}
 
@@ -130,6 +132,8 @@ class Search:
         """Whether a value is the reference's; None where that cannot be told."""
         if each not in self._right:
             found = self._texts.has(each) or self.seen.has(each)
+            if found is False and is_part_of_path(each):
+                found = True
             drawn = self._drawn_behind(each)
             if drawn is not None:
                 found = any(is_equal(drawn, other) for other in self._draws[doing(drawn)])
@@ -302,7 +306,7 @@ class Search:
         """The operand at fault of those that all seem right, with its counterpart."""
         found = self._in_other_order(known) or self._otherwise_selected(each)
         found = found or self._unlike_counterpart(each, due) or self._otherwise_taken(each)
-        return found or self._of_strange_series(each)
+        return found or self._of_strange_series(each) or self._otherwise_coded(each)
 
     def _lacks_a_step(self, inner: Expression, twin: Expression | None) -> bool:
         """Whether an operand is a plain number of which the reference computes its own.
@@ -404,6 +408,18 @@ class Search:
             self._series = LoopSeries(self.defaults, self._own)
         strange = self._series.strange(each)
         return [] if strange is None else [(strange, None)]
+
+    def _otherwise_coded(self, each: Expression) -> list[tuple[Expression, Expression | None]]:
+        """The operand whose few numbers stand otherwise in the reference's arrays of its size."""
+        if not self._own:
+            return []
+        found = self._codes.made_otherwise(each)
+        return [] if found is None or self._leads_to_known(found) else [(found, None)]
+
+    def _leads_to_known(self, each: Expression) -> bool:
+        """Whether something that the reference has as a whole was made of a value."""
+        made = reached(each.users, lambda e: [] if e is self.root or (e.kind not in FAITHFUL and not e.is_copy) else e.users)
+        return any(self._shows(e) and not self._codes.is_strange(e) for e in made if not e.is_copy and e.kind in FAITHFUL)
 
     def _is_wrong_part(self, each: Expression) -> bool:
         """Whether a wrong part was cut out of something that holds the right part."""

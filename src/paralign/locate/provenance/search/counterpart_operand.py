@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from paralign.locate.provenance.values.expression_counterparts import SAME_RMS, doing, is_equal, operands, origin, paired
+from paralign.locate.provenance.values.expression_counterparts import doing, is_equal, operands, origin, paired
 from paralign.locate.provenance.values.seen_values import Seen
+from paralign.locate.provenance.values.value_graph import SAME_RMS
 from paralign.locate.reaching import reached
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import numpy as np
 
 from paralign.locate.provenance.search.selections import are_in, within
 from paralign.locate.provenance.values.counts import COMPARISONS
-from paralign.locate.provenance.values.expression_counterparts import SAME_RMS, doing
-from paralign.locate.provenance.values.value_graph import GREATEST
+from paralign.locate.provenance.values.expression_counterparts import doing
+from paralign.locate.provenance.values.value_graph import GREATEST, SAME_RMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from paralign.locate.provenance.values.expression_counterparts import SAME_RMS, order_sums
+from paralign.locate.provenance.values.expression_counterparts import order_sums
 from paralign.locate.provenance.values.readings import taken_as
 from paralign.locate.provenance.values.seen_values import SAME
+from paralign.locate.provenance.values.value_graph import SAME_RMS
 from paralign.locate.reaching import reached
 from paralign.worker.instrumentation.value_marks import order_of
 

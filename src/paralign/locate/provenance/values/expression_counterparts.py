@@ -11,7 +11,7 @@ import numpy as np
 
 from paralign.adapters._kinds import common
 from paralign.locate.provenance.values.seen_values import Seen
-from paralign.locate.provenance.values.value_graph import COMMON
+from paralign.locate.provenance.values.value_graph import COMMON, SAME_RMS
 from paralign.worker.instrumentation.value_marks import order_of
 
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ TELLING = 4
 
 #: right evaluations of an expression that a wrong one is held against
 ELSEWHERE = 8
-
-#: relative difference of root mean squares up to which two values of float32 are one
-SAME_RMS = 1e-5
 
 #: operators whose operands may change places
 EXCHANGEABLE = frozenset({"add", "multiply", "bitand", "bitor", "bitxor", "logical_and", "logical_or", "maximum", "minimum"})

@@ -7,8 +7,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from paralign.locate.provenance.values.counts import COMPARISONS, is_count
-from paralign.locate.provenance.values.expression_counterparts import SAME_RMS, TELLING
-from paralign.locate.provenance.values.value_graph import COMMON, SHORT, behind
+from paralign.locate.provenance.values.expression_counterparts import TELLING
+from paralign.locate.provenance.values.value_graph import COMMON, SAME_RMS, SHORT, behind
 from paralign.locate.reaching import reached
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from paralign.locate.provenance.values.value_graph import SETTING, behind
+from paralign.locate.reaching import reached
 
 if TYPE_CHECKING:
     from paralign.locate.provenance.values.value_graph import Expression
@@ -18,6 +19,18 @@ def setting_of(reading: Expression | None) -> Expression | None:
 def taken_as(each: Expression, role: str) -> Expression | None:
     """The first thing that an expression takes in a role."""
     return next((inner for name, inner in each.inputs if name == role), None)
+
+
+def is_part_of_path(each: Expression) -> bool:
+    """Whether a text says where a file lies: that is a side's own matter, whatever it reads there."""
+    if not isinstance(each.scalar, str):
+        return False
+    return any(user.mark[0] == "k" and str(user.mark[1]).endswith("Path") for user in reached(each.users, _following_text))
+
+
+def _following_text(each: Expression) -> list[Expression]:
+    """What is made of a text as long as it is a text."""
+    return each.users if isinstance(each.scalar, str) else []
 
 
 def is_length(each: Expression, user: Expression) -> bool:

@@ -26,9 +26,9 @@ class SeenMasks(Seen):
     A mask of a size of which none was seen is judged as any other value.
     """
 
-    def __init__(self, expressions: Iterable[Expression]) -> None:
+    def __init__(self, expressions: Iterable[Expression], numbers: Iterable[float] = ()) -> None:
         held = list(expressions)
-        super().__init__(held)
+        super().__init__(held, numbers)
         self._orders: dict[int, list[list[float]]] = defaultdict(list)
         for each in filter(is_mask, held):
             self._orders[each.size] += [each.mark[2], _turned(each)]

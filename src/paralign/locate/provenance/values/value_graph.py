@@ -57,6 +57,9 @@ _ASIDE = frozenset({"test"})
 #: numbers of a list of settings: betas, the mean of a picture's channels
 SHORT = 8
 
+#: relative difference of root mean squares up to which two arrays of float32 may be one
+SAME_RMS = 1e-5
+
 #: numbers that stand in every program, and show nothing
 COMMON = frozenset({0.0, 1.0, -1.0, 2.0, -2.0, 0.5})
 
@@ -373,11 +376,19 @@ _DRAWN = ("rand", "normal", "uniform", "param", "shuffle", "choice", "permut", "
 _FACTS, _ASKING = frozenset({"shape", "ndim", "dtype", "device", "place"}), frozenset({"len", "size", "dim"})
 
 
-def of_numbers_alone(expressions: Iterable[Expression]) -> list[Expression]:
-    """The expressions made of constants only, in the order of their graph."""
+def of_numbers_alone(expressions: Iterable[Expression], held: Sequence[tuple[int, float]] = ()) -> list[Expression]:
+    """The expressions made of constants only, in the order of their graph.
+
+    ``held`` are size and root mean square of arrays that come from elsewhere, as parameters do.
+    """
     given = list(expressions)
+    sizes: dict[int, list[float]] = {}
+    for size, rms in held:
+        sizes.setdefault(size, []).append(rms)
     found = dict.fromkeys(each for each in given if each.kind == SETTING)
     for each in given:
+        if each.mark[0] == "a" and any(math.isclose(each.rms, rms, rel_tol=SAME_RMS) for rms in sizes.get(each.size, ())):
+            continue
         was_read = any(inner.kind == SETTING for _, inner in each.inputs)
         if was_read or _is_fact(each) or (not _comes_from_outside(each) and all(inner in found for _, inner in each.inputs)):
             found[each] = None
