@@ -123,7 +123,7 @@ class Numbers:
 
 
 def _library_numbers(judgement: Judgement) -> set[float]:
-    """The numbers that the reference's operations take, those among them that a library's function has by default."""
+    """The numbers that the reference's operations take, a library's defaults among them."""
     return {number for operation in judgement.reference.operations for number in operation.numbers}
 
 

@@ -1,4 +1,4 @@
-"""A region made smaller: a value on the way to its result, whose reference's counterpart mends that result.
+"""A region made smaller: values on the way whose counterparts mend its result.
 
 Two programs that write a formula in other steps may still share a value on the way: a norm that both divide by, the scores that both
 hand to a softmax. Where that value is wrong, its size and what is done with it alone say so. A run with the reference's value in its place
@@ -27,7 +27,7 @@ TRIED = 4
 
 
 def proposals(judgement: Judgement, trial: Trial) -> list[Trial]:
-    """What may be due in place of values inside a region, the ones that leave least of it first.
+    """What may be due in place of values inside a region, least of it left first.
 
     Args:
         judgement: the candidate's run, without the reference's value at the region's end.
@@ -62,9 +62,9 @@ def _shares_use(value: Value, due: Value) -> bool:
 
 
 def left_of(outer: Trial, inner: Trial) -> list[Operation]:
-    """The operations of a region that are still to blame: those whose results reach its end only through the inner value.
+    """The operations of a region that are still to blame.
 
-    With the reference's value there the end is right, so that what leads to it in another way is right too.
+    Their results reach its end only through the inner value. With the reference's value there the end is right, so that what leads to it in another way is right too.
     """
     maker = inner.value.maker
     end = outer.value.maker

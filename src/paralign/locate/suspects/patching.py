@@ -244,7 +244,7 @@ class _Hunt:
         return True
 
     def _narrowed(self, trial: Trial, mended: Judgement) -> Trial:
-        """The trial of a value inside a region that mends its result too; the trial itself where none does."""
+        """The trial of a value inside a region that mends its result too; else itself."""
         end = trial.value.maker
         proposed = narrowing.proposals(self.judgement, trial)
         values = self.laboratory.values([each.due for each in proposed]) if proposed else {}

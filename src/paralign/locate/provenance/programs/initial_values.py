@@ -86,7 +86,7 @@ def of_laws(sides: Sides, laws: tuple[Law, Law], right: Sequence[Law] = (), line
 
 
 def _otherwise_elsewhere(sides: Sides, law: Law, right: Sequence[Law], lines: Sequence[str]) -> Blamed | None:
-    """The one operand of a helper's formula that is another one wherever the formula comes to a right law.
+    """The one operand of a helper's formula that is another where that gives right laws.
 
     None unless the other operands vary there too: then what the helper is given here is at fault.
     """
@@ -111,7 +111,7 @@ def _is_handed_from(each: Expression, lines: Sequence[str]) -> bool:
 
 
 def _is_odd(inner: Expression, elsewhere: Sequence[Expression | None]) -> bool:
-    """Whether an operand is not what it is at all other evaluations, where it is always the same."""
+    """Whether an operand is not what it always is at other evaluations."""
     numbers = {_number(other) for other in elsewhere if other is not None}
     return len(numbers) == 1 and None not in numbers and is_number(inner.scalar) and _number(inner) not in numbers
 

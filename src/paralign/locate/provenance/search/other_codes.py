@@ -41,7 +41,7 @@ class Codes:
         self._strange: dict[Expression, bool] = {}
 
     def is_strange(self, each: Expression) -> bool:
-        """Whether the reference takes these numbers in an array of this size, and never so many of each."""
+        """Whether the reference has these numbers in such an array, but never as often."""
         if each not in self._strange:
             self._strange[each] = _is_coded(each) and self._is_unknown(each)
         return self._strange[each]
@@ -53,7 +53,7 @@ class Codes:
         return any(_is_coded(other) and _shares_most(each, other) for other in held)
 
     def made_otherwise(self, each: Expression) -> Expression | None:
-        """The one operand of a wrong value that is filled in another way; None where none is, or several are."""
+        """The one operand of a wrong value that is filled in another way; None unless one."""
         found = [inner for inner in _arrays_behind(each) if self.is_strange(inner)]
         return found[0] if len({inner.source for inner in found}) == 1 else None
 
@@ -80,7 +80,10 @@ def _shares_most(one: Expression, other: Expression) -> bool:
 
 
 def _arrays_behind(each: Expression) -> list[Expression]:
-    """The arrays that a value was made of; what cannot be compared, as the answer of a layer in two parts, is passed through."""
+    """The arrays that a value was made of.
+
+    What cannot be compared, as the answer of a layer in two parts, is passed through.
+    """
     found: list[Expression] = []
     for inner in reached(each.operands, lambda e: [] if e.numbers is not None else e.operands):
         if inner.mark[0] in ("a", "l") and inner.numbers is not None:

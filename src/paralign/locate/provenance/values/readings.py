@@ -22,7 +22,7 @@ def taken_as(each: Expression, role: str) -> Expression | None:
 
 
 def is_part_of_path(each: Expression) -> bool:
-    """Whether a text says where a file lies: that is a side's own matter, whatever it reads there."""
+    """Whether a text says where a file lies: that is a side's own matter."""
     if not isinstance(each.scalar, str):
         return False
     return any(user.mark[0] == "k" and str(user.mark[1]).endswith("Path") for user in reached(each.users, _following_text))
