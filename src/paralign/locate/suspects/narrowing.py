@@ -64,7 +64,8 @@ def _shares_use(value: Value, due: Value) -> bool:
 def left_of(outer: Trial, inner: Trial) -> list[Operation]:
     """The operations of a region that are still to blame.
 
-    Their results reach its end only through the inner value. With the reference's value there the end is right, so that what leads to it in another way is right too.
+    Their results reach its end only through the inner value. With the reference's value there the end is right, so that what leads to it in
+    another way is right too.
     """
     maker = inner.value.maker
     end = outer.value.maker
