@@ -63,6 +63,23 @@ def test_lines_that_cannot_be_read_say_nothing(source):
     assert hints.hints(Divergence(Point("a", source=source), None)) == []
 
 
+@pytest.mark.parametrize(
+    ("folder", "rules"),
+    [
+        ("lib/site-packages/torch/optim", []),
+        ("lib/site-packages/models", ["catalogue/torch.Tensor.addcdiv_"]),
+        ("torch/optim", ["catalogue/torch.Tensor.addcdiv_"]),
+    ],
+)
+def test_what_a_framework_does_inside_is_nothing_to_port(tmp_path, folder, rules):
+    (tmp_path / folder).mkdir(parents=True)
+    own = tmp_path / folder / "rmsprop.py"
+    own.write_text("import torch\nbuffer = torch.zeros(3)\nbuffer.mul_(0.9).addcdiv_(buffer, buffer)\n")
+    fault = divergence(tmp_path, "x", "x - 1")
+    fault.reference.source = f"{own}:3"
+    assert [finding.rule for finding in hints.hints(fault)] == rules
+
+
 def schedules(tmp_path, reference, candidate, reference_class, candidate_class):
     """The hints of schedules that part, each on the third line of its file."""
     ends = []

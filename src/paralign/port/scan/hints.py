@@ -39,6 +39,9 @@ _CALL = "call-site"
 #: differences of memory that is shared or copied: they show where elements are written to
 _SHARING = frozenset({"catalogue/numpy-shares", "catalogue/from-numpy-shares"})
 
+#: folders of installed packages
+_INSTALLED = ("site-packages", "dist-packages")
+
 #: findings that one divergence is given: further ones would hide the first
 _MOST = 2
 
@@ -228,10 +231,16 @@ def _rows(point: Point | None) -> list[Row]:
     place = SourceLine.of(point.source)
     if place is None or not Path(place.file).is_file():
         return []
-    rows = [row for row in _scanned(place.file) if row.line <= place.line <= row.end_line]
+    rows = [row for row in _scanned(place.file) if row.line <= place.line <= row.end_line and not _is_within(place.file, row)]
     if not point.op.isidentifier() or not point.op[0].isupper():
         return rows
     return [row for row in rows if row.name.rpartition(".")[2] == point.op]
+
+
+def _is_within(file: str, row: Row) -> bool:
+    """Whether a package calls itself on a line: nobody ports what a framework does inside."""
+    package = row.name.partition(".")[0]
+    return any(f"/{folder}/{package}/" in Path(file).as_posix() for folder in _INSTALLED)
 
 
 def _scanned(path: str) -> list[Row]:
