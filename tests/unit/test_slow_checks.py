@@ -39,11 +39,19 @@ def test_a_search_that_fails_changes_nothing_unless_it_was_asked_for(monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("ended", "proven", "asked", "said"), [(True, 0, False, 1), (False, 0, False, 0), (True, 1, False, 0), (True, 0, True, 0)]
+    ("ended", "proven", "asked", "said"),
+    [
+        (True, 0, False, ["`paralign repair` takes its time"]),
+        (False, 0, False, []),
+        (True, 1, False, []),
+        (True, 0, True, ["more seconds try more"]),
+        (False, 0, True, []),
+        (True, 1, True, []),
+    ],
 )
-def test_a_search_that_did_not_end_in_time_is_told_unless_it_was_asked_for(monkeypatch, tmp_path, ended, proven, asked, said):
+def test_a_search_that_did_not_end_in_time_is_told(monkeypatch, tmp_path, ended, proven, asked, said):
     findings = [("loss", Finding("repair/constant", "a", "b", True))] * proven
     monkeypatch.setattr(project_check.trying, "repair", lambda *_: Repaired(out_of_time=ended, findings=findings))
     result = type("Result", (), {"verdict": DIVERGED, "preflight": []})()
     project_check._repaired(None, result, tmp_path, 20.0, print, asked=asked)
-    assert result.preflight == ["no edit was proven in 20 s, and not all were tried: `paralign repair` takes its time"] * said
+    assert result.preflight == [f"no edit was proven in 20 s, and not all were tried: {end}" for end in said]

@@ -182,8 +182,11 @@ def _repaired(project: Project, result: CheckResult, folder: Path, seconds: floa
             raise
         result.preflight.append(f"edits could not be tried: {one_line(message_of(error))}")
         return Repaired(verdict=result.verdict)
-    if repaired.out_of_time and not repaired.findings and not asked:
-        result.preflight.append(f"no edit was proven in {seconds:.0f} s, and not all were tried: `paralign repair` takes its time")
+    if repaired.out_of_time and not repaired.findings:
+        if asked:
+            result.preflight.append(f"no edit was proven in {seconds:.0f} s, and not all were tried: more seconds try more")
+        else:
+            result.preflight.append(f"no edit was proven in {seconds:.0f} s, and not all were tried: `paralign repair` takes its time")
     return repaired
 
 
