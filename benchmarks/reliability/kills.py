@@ -66,6 +66,7 @@ def build_optimizer(model):
     return torch.optim.SGD(model.parameters(), lr=0.1)
 """
 
+#: edits are tried for long: how many the usual seconds suffice for depends on what else the machine does
 SETTINGS = """
 timeout = 200
 stages = [{stages}]
@@ -79,6 +80,8 @@ shape = [5, 6]
 shape = [5]
 dtype = "int64"
 high = 4
+[repair]
+seconds = 150
 """
 
 STAGES = {"numpy": '"weights", "forward", "metric"', "torch": '"weights", "forward", "loss", "backward"'}
@@ -98,6 +101,9 @@ ROUND = 2
 
 #: lines of what a check said that are told where it is not as it should be
 SAID = 12
+
+#: places at which a report is not as it should be that are told
+APART = 5
 
 #: seconds after which nothing may be left of a check
 LIMIT = 3.0
@@ -238,9 +244,21 @@ class Bench:
         tally.following += 1
         tally.changed += changed
         if self.report() != self.clean[kind] or CONCLUDED.get(code) is not (kind[0] == kind[1]):
-            tally.unequal.append(f"{told}: exit code {code}: {self.said()}")
+            apart = ", ".join(differing(self.clean[kind], self.report())[:APART])
+            tally.unequal.append(f"{told}: exit code {code}: other than a clean one: {apart or 'nothing'}: {self.said()}")
             if changed:
                 tally.stale.append(told)
+
+
+def differing(clean: Any, found: Any, place: str = "report") -> list[str]:
+    """Where two reports differ: places and, of plain values, both."""
+    if isinstance(clean, dict) and isinstance(found, dict):
+        parts = [differing(clean.get(key), found.get(key), f"{place}.{key}") for key in sorted({*clean, *found})]
+    elif isinstance(clean, list) and isinstance(found, list) and len(clean) == len(found):
+        parts = [differing(one, other, f"{place}[{at}]") for at, (one, other) in enumerate(zip(clean, found, strict=True))]
+    else:
+        parts = [] if clean == found else [[f"{place}: {str(clean)[:80]} / {str(found)[:80]}"]]
+    return [each for part in parts for each in part]
 
 
 def kill(victim: str, process: subprocess.Popen[bytes], mark: str, draw: random.Random) -> bool:

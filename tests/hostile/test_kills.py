@@ -99,3 +99,16 @@ def test_the_benchmark_sees_what_is_left_of_a_check(kills, monkeypatch):
         assert [found.split()[0] for found in kills.left("of this test", 0)] == [str(process.pid)]
         process.kill()
     assert kills.left("of this test", 0) == []
+
+
+def test_reports_that_differ_are_told_by_place(kills):
+    clean = {"verdict": "aligned", "stages": [{"notes": []}, {"notes": ["a"]}]}
+    assert kills.differing(clean, {"verdict": "aligned", "stages": [{"notes": []}, {"notes": ["a"]}]}) == []
+    found = {"verdict": "diverged", "stages": [{"notes": ["b"]}, {"notes": ["c"]}], "more": 1}
+    assert kills.differing(clean, found) == [
+        "report.more: None / 1",
+        "report.stages[0].notes: [] / ['b']",
+        "report.stages[1].notes[0]: a / c",
+        "report.verdict: aligned / diverged",
+    ]
+    assert kills.differing(clean, None)[0].endswith(" / None")
