@@ -18,7 +18,7 @@ from paralign.port.plans.conversions import conversions, needed
 from paralign.port.sources.editing import Text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from paralign.catalogue.parameters import Table
 
@@ -78,7 +78,7 @@ class Writer(ast.NodeVisitor):
             raise ByHand(self.hidden(made.port))
         self.needs(made.port)
         kept, removed = self._split(node, made)
-        added = [f"{name}={self._filled(template, made)}" for name, template in made.added.items()]
+        added = [self._added(name, template, made) for name, template in made.added.items()]
         if added and any(isinstance(each, ast.GeneratorExp) for each in node.args):
             raise ByHand("its argument is a generator")
         self._callee(node, use, made, opening, alone=not kept and not added)
@@ -86,11 +86,20 @@ class Writer(ast.NodeVisitor):
             text.edit(start, end, "", node)
         if added:
             at = max((text.outer(each, opening + 1)[1] for each in kept), default=opening + 1)
-            text.edit(at, at, (", " if kept else "") + ", ".join(added), node, closes=bool(kept))
+            text.edit(at, at, lambda: (", " if kept else "") + ", ".join(each() for each in added), node, closes=bool(kept))
         if isinstance(func, ast.Attribute) and place(func) not in self.named:
             self.visit(func.value)
         for each in kept:
             self.visit(each.value if isinstance(each, ast.keyword) else each)
+        for each in self._left_out_of(node, made):
+            self.visit(each)
+
+    def _left_out_of(self, node: ast.Call, made: Plan) -> list[ast.expr]:
+        """Arguments that go, and stand within one that is written."""
+        holes = {name for template in made.added.values() for name in _HOLE.findall(template)}
+        own = {id(each) for each in (*node.args, *(keyword.value for keyword in node.keywords))}
+        given = [made.bound.given[name] for name in sorted(holes & made.removed) if name in made.bound.given]
+        return [each for each in given if id(each) in own]
 
     def _callee(self, node: ast.Call, use: Use, made: Plan, opening: int, *, alone: bool) -> None:
         """Write what is called: a function in place of a method, or a new name."""
@@ -217,8 +226,14 @@ class Writer(ast.NodeVisitor):
             return written
         return f"({written})"
 
-    def _filled(self, template: str, made: Plan) -> str:
-        """A template with the call's own arguments in place of their names, as written."""
+    def _added(self, argument: str, template: str, made: Plan) -> Callable[[], str]:
+        """A further argument, with the call's own in place of their names.
+
+        They are written as they are once all edits are known.
+
+        Raises:
+            ByHand: an argument of the call cannot stand twice.
+        """
         used = [made.bound.given[name] for name in _HOLE.findall(template) if name in made.bound.given]
         if any(isinstance(inner, _ONCE) for each in used for inner in ast.walk(each)):
             raise ByHand("an argument that is used twice is no plain expression")
@@ -230,15 +245,16 @@ class Writer(ast.NodeVisitor):
                 raise ByHand(f"its argument {name} is not shown")
         if "paddle." in template:
             self.spelled_out = True
-        return simplified(_HOLE.sub(lambda found: _plain(found.group(1), made), template))
+        return lambda: f"{argument}={simplified(_HOLE.sub(lambda found: self._hole_text(found.group(1), made), template))}"
 
-
-def _plain(name: str, made: Plan) -> str:
-    node = made.bound.given.get(name)
-    text = made.bound.text(name) or "None"
-    if node is None or isinstance(node, _ATOMIC):
-        return text
-    return f"({text})"
+    def _hole_text(self, name: str, made: Plan) -> str:
+        node = made.bound.given.get(name)
+        text = made.bound.text(name) or "None"
+        if isinstance(node, ast.expr) and hasattr(node, "lineno") and self.text.within(node) != self.text.source(node):
+            text = self.text.within(node)
+        if node is None or isinstance(node, _ATOMIC):
+            return text
+        return f"({text})"
 
 
 def _bare(node: ast.expr, written: str, *, dotted: bool) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 #: attributes of a tensor that are parts or other forms of it
-VIEWS = frozenset({"T", "mT", "H", "mH", "real", "imag", "grad"})
+VIEWS = frozenset({"T", "mT", "H", "mH", "real", "imag"})
 
 #: calls that give a tensor that nobody else holds
 FRESH = frozenset({

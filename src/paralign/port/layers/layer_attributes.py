@@ -185,8 +185,10 @@ class LayerReader(PartWriter):
 
     def _is_started(self) -> bool:
         """Whether a weight is an argument of a call that gives it its first values."""
-        parent = self._parents[-3] if isinstance(self._parent(), ast.keyword) else self._parent()
-        return any(name.startswith("torch.nn.init.") for name in self._names_of(parent))
+        at = len(self._parents) - 2
+        while isinstance(self._parents[at], ast.keyword) or getattr(self._parents[at], "attr", "") == "data":
+            at -= 1
+        return any(name.startswith("torch.nn.init.") for name in self._names_of(self._parents[at]))
 
     def _is_layout_free(self) -> bool:
         """Whether what is asked of this weight does not depend on its layout.

@@ -51,6 +51,12 @@ TEXT = "another text in Paddle where it is no single number"
 
 _STATISTICS = "Paddle counts the running statistics of batch norm among the parameters, with stop_gradient. Only in models with batch norm."
 
+#: attributes that are a parameter of a layer by their names
+_STARTED = frozenset({"weight", "bias", "in_proj_weight", "in_proj_bias", "weight_ih", "weight_hh", "bias_ih", "bias_hh"})
+
+#: attributes of a tensor that are another tensor with its memory
+_SHARING = frozenset({"data", "grad", "T", "mT", "H", "mH", "real", "imag"})
+
 #: methods whose names alone are right in Paddle
 _PLAIN = frozenset({"backward", "item", "detach", "cpu", "numpy", "tolist"})
 
@@ -70,6 +76,7 @@ class CallConverter(Mixer):
         """Rewrite a call."""
         if self._is_asked_for(node):
             return
+        self.freezing(node)
         uses = [use for use in self.uses.get(place(node), []) if use.form is not Form.REFERENCE]
         strange = [use for use in uses if use.name.startswith("torch.Tensor.") and not is_known(use.name)]
         if strange:
@@ -251,7 +258,7 @@ class CallConverter(Mixer):
             self._check_receiver(node, use)
         made = plan(use, self.paddle)
         self._leave_out(node, use, made)
-        if is_start(use.name) and not isinstance(self._parent(), ast.Expr):
+        if is_start(use.name) and not (isinstance(self._parent(), ast.Expr) and self._owns_memory(made.bound.given.get("tensor"))):
             made.template = given_back(made.template)
         template = _PARAMETERS.get(use.name, "")
         told = template and (bool(use.positional or use.keywords) or self._is_first() or bool(self.hidden(template)))
@@ -287,9 +294,9 @@ class CallConverter(Mixer):
         inplace = method.endswith("_") and not method.endswith("__") and method not in OF_NO_ELEMENT
         return inplace and not self._is_whole(node.func.value) and self._same_or_new(node.func.value)
 
-    def _is_any_parameter(self, node: ast.Call) -> bool:
-        """Whether one of ``model.parameters()`` gets elements of no other parameter."""
-        names = {
+    def _loop_parameters(self) -> set[str]:
+        """The variables of the loops around a place that run over a model's parameters."""
+        return {
             inner.id
             for loop in self._parents
             if isinstance(loop, ast.For | ast.AsyncFor)
@@ -297,6 +304,19 @@ class CallConverter(Mixer):
             for inner in ast.walk(loop.target)
             if isinstance(inner, ast.Name)
         }
+
+    def _owns_memory(self, node: ast.expr | None) -> bool:
+        """Whether an expression is a parameter itself by its form.
+
+        A view of one, ``.data`` or an argument of a function may share its memory with another tensor.
+        """
+        if isinstance(node, ast.Attribute):
+            return node.attr in _STARTED or (node.attr not in _SHARING and getattr(node.value, "id", "") == "self")
+        return isinstance(node, ast.Name) and node.id in self._loop_parameters()
+
+    def _is_any_parameter(self, node: ast.Call) -> bool:
+        """Whether one of ``model.parameters()`` gets elements of no other parameter."""
+        names = self._loop_parameters()
         into, *rest = [node.func, *node.args, *[each.value for each in node.keywords]]
         return root_name(into) in names and not all(root_name(each) in names for each in rest)
 
@@ -369,6 +389,9 @@ class CallConverter(Mixer):
         inplace = node.func.attr.endswith("_") and not node.func.attr.endswith("__")
         method = use.name.rpartition(".")[2]
         whole = method in OF_NO_ELEMENT or node.func.value is self._put_back or self._is_whole(node.func.value)
+        if inplace and method not in OF_NO_ELEMENT and getattr(node.func.value, "attr", "") == "grad":
+            end = self.text.end(node.func.value)  # a gradient of Paddle asks for gradients itself
+            self.text.edit(end, end, ".data", node.func.value, closes=True)
         if not inplace or whole:
             return
         if not self._same_or_new(node.func.value):

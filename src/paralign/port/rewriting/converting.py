@@ -23,6 +23,8 @@ _UNCALLED = {"torch.autograd.Function": frozenset({"vmap", "jvp", "vjp"})}
 #: what is said of a class that is derived from one that stands in the file
 _DERIVED = {
     "torch.autograd.Function": "backward gives gradients for tensors alone in Paddle",
+    "torch.nn.modules.loss._Loss": "what PyTorch's losses are derived from",
+    "torch.nn.modules.loss._WeightedLoss": "what PyTorch's losses are derived from",
     "torch.optim.lr_scheduler.LRScheduler": "raises where another schedule of the same optimizer is made",
 }
 
@@ -135,6 +137,7 @@ class Converter(CallConverter):
 
     def visit_Assign(self, node: ast.Assign) -> None:  # noqa: N802 - as above
         """Refuse assignments to what belongs to PyTorch; note writes into tensors."""
+        self.freezing(node)
         if self.setting(node) or self.layer_setting(node) or self.weight_set(node):
             return
         for target in node.targets:

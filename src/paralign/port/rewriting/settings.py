@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 
 from paralign.port.edits.ledger import Fate
-from paralign.port.layers.turning import Turner
+from paralign.port.layers.frozen_parameters import Freezer
 from paralign.port.names.expression_forms import is_dotted, is_setting
 from paralign.port.names.observing import place
 from paralign.port.names.values import Choice, Class, Instance, Object, Value
@@ -37,7 +37,7 @@ _OF_TYPES = {"is_floating_point": "_is_floating({self})", "is_complex": "_is_com
 _SAVED = frozenset({"saved_tensors", "saved_variables"})
 
 
-class Settings(Turner):
+class Settings(Freezer):
     """Rewrites attributes and assignments that are no calls."""
 
     def setting(self, node: ast.Assign) -> bool:
