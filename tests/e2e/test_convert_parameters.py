@@ -216,3 +216,13 @@ def test_buffers_of_a_pass_computed_again_are_told(tmp_path):
     )
     ledger = convert_code(tmp_path / "source.py", tmp_path / "port.py", force=True)
     assert [each.fate for each in ledger.places] == [Fate.CONDITION]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"), [("d", False), ("d, num_workers=0", False), ("d, num_workers=n", True), ("d, num_workers=2, collate_fn=list", True)]
+)
+def test_a_loader_with_workers_is_told(tmp_path, given, told):
+    program = f"from torch.utils.data import DataLoader\n\n\ndef load(d, n):\n    return DataLoader({given})\n"
+    (tmp_path / "source.py").write_text(program, encoding="utf-8")
+    ledger = convert_code(tmp_path / "source.py", tmp_path / "port.py", force=True)
+    assert [each.fate is Fate.CONDITION for each in ledger.places] == [told]

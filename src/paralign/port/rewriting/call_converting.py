@@ -34,7 +34,7 @@ from paralign.port.rewriting.deriving import without_legacy
 from paralign.port.rewriting.mixing import Mixer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 #: methods whose results hold more in Paddle, and the functions that leave that out
@@ -45,6 +45,13 @@ _LISTS = frozenset({f"torch.nn.Module.{name}" for name in ("parameters", "module
 
 #: what is said of elements that are written into any parameter of a model
 _ANY_PARAMETER = "Linear's weight is [in, out] in Paddle: another model where the parameter is one and its elements differ."
+
+#: what loads samples, and what is said of one with processes of its own
+_LOADER = "torch.utils.data.DataLoader"
+_WORKERS = (
+    "Paddle 3.3.1 hangs or crashes where a data set, its transforms or collate_fn make tensors in a worker. "
+    "Only where they do: give NumPy arrays, which the loader makes tensors of."
+)
 
 #: what is said of a tensor that becomes text
 TEXT = "another text in Paddle where it is no single number"
@@ -59,6 +66,12 @@ _SHARING = frozenset({"data", "grad", "T", "mT", "H", "mH", "real", "imag"})
 
 #: methods whose names alone are right in Paddle
 _PLAIN = frozenset({"backward", "item", "detach", "cpu", "numpy", "tolist"})
+
+
+def _has_workers(given: Mapping[str, ast.expr]) -> bool:
+    """Whether a loader may have processes of its own."""
+    workers = given.get("num_workers")
+    return workers is not None and not (isinstance(workers, ast.Constant) and workers.value == 0)
 
 
 class CallConverter(Mixer):
@@ -272,10 +285,7 @@ class CallConverter(Mixer):
         else:
             self.edited(node, use, made)
         self._iterated(node, use)
-        if use.name == "torch.Tensor.copy_" and self._is_any_parameter(node):
-            made.conditions.append(_ANY_PARAMETER)
-        if self._is_cast_and_changed(node, use):
-            made.conditions.append(CAST_AND_CHANGED)
+        made.conditions += self._conditions_of(node, use, made)
         if use.name.endswith(".state_dict"):
             made.conditions.append("Other names in Paddle: _mean and _variance for running statistics, no num_batches_tracked.")
         if told and not self._takes_statistics():
@@ -285,6 +295,15 @@ class CallConverter(Mixer):
         guess = ["the object is taken for a tensor by the rules of its base class"] if use.certainty is Certainty.GUESSED else []
         refused = [f"raises where {made.refuses}"] if made.refuses else []
         self.note(node, use.name, fate, " ".join([*dict.fromkeys(made.conditions), *refused, *guess]), made.entries)
+
+    def _conditions_of(self, node: ast.Call, use: Use, made: Plan) -> list[str]:
+        """Under which conditions a call gives another result for what stands around it."""
+        held = {
+            _ANY_PARAMETER: use.name == "torch.Tensor.copy_" and self._is_any_parameter(node),
+            CAST_AND_CHANGED: self._is_cast_and_changed(node, use),
+            _WORKERS: use.name == _LOADER and _has_workers(made.bound.given),
+        }
+        return [text for text, holds in held.items() if holds]
 
     def _is_cast_and_changed(self, node: ast.Call, use: Use) -> bool:
         """Whether a tensor is cast or moved, and changed in place at once."""
