@@ -214,7 +214,7 @@ def _main(words: Sequence[str]) -> int:
         _abandon_output()
         return 128 + signal.SIGPIPE
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        print(say("interrupted"), file=sys.stderr)
         return 130
     except Exception as error:  # noqa: BLE001 - a fault of ours: shown whole, and never with the exit code of a divergence
         return _unexpected(error)
@@ -287,7 +287,7 @@ def _init(options: argparse.Namespace) -> int:
         raise UsageError("--model needs --reference", hint="name the reference repository")
     for path in write(Path(options.directory)):
         print(path)
-    print(f"\nnext: paralign check {options.directory}")
+    print("\n" + say("next: {what}", what=f"paralign check {options.directory}"))
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from paralign.commands.under_way import Progress
+from paralign.report.language import say
 
 if TYPE_CHECKING:
     import argparse
@@ -42,16 +43,18 @@ def _run(options: argparse.Namespace) -> int:
         found = convert_optimizer(
             options.source, options.destination, model=options.model, within=options.within, overwrite=options.overwrite, step=progress.step
         )
-    print(f"{found.optimizers[0]} → {found.optimizers[1]}: {found.parameters} parameters, {', '.join(found.slots)}")
+    one, other = found.optimizers
+    print(say("{one} → {other}: {count} parameters, {slots}", one=one, other=other, count=found.parameters, slots=", ".join(found.slots)))
     for note in found.notes:
-        print(f"note: {one_line(note)}")
+        print(f"{say('note: ')}{say(one_line(note))}")
     if found.left:
-        print(f"left in the file: {one_line(_some(found.left))}")
+        print(say("left in the file: {names}", names=one_line(_some(found.left))))
     if found.missing:
-        print(f"parameters without a state, as before their first update: {one_line(_some(found.missing))}")
-    print(f"written: {one_line(str(found.destination))}")
+        print(say("parameters without a state, as before their first update: {names}", names=one_line(_some(found.missing))))
+    print(say("written: {path}", path=one_line(str(found.destination))))
     return 1 if found.missing else 0
 
 
 def _some(names: list[str]) -> str:
-    return ", ".join(names[:LISTED]) + (f" and {len(names) - LISTED} more" if len(names) > LISTED else "")
+    more = say(" and {count} more", count=len(names) - LISTED) if len(names) > LISTED else ""
+    return ", ".join(names[:LISTED]) + more

@@ -55,7 +55,7 @@ def _copy(options: argparse.Namespace) -> int:
         print(say("nothing was written: --write writes it"))
         return 0
     size = write(found, options.destination)
-    print(f"written: {len(found.files)} files, {size / 1e6:.1f} MB")
+    print(say("written: {count} files, {size} MB", count=len(found.files), size=f"{size / 1e6:.1f}"))
     return 0
 
 
@@ -63,19 +63,19 @@ def _told(found: CleanCopy, most: int | None) -> list[str]:
     """What is copied, what is left out and why, what is wrong with it."""
     from paralign.errors import one_line
 
-    lines = [f"copied of {one_line(str(found.root))}: {len(found.files)} files"]
+    lines = [say("copied of {root}: {count} files", root=one_line(str(found.root)), count=len(found.files))]
     lines += _some([f"  {one_line(str(path))}" for path in found.files], most)
     if found.left:
-        lines.append("left out:")
-    lines += _some([f"  {one_line(str(each.path))}: {each.reason.value}" for each in found.left], most)
-    lines += [f"note: {note}" for note in found.notes]
+        lines.append(say("left out:"))
+    lines += _some([f"  {one_line(str(each.path))}: {say(each.reason.value)}" for each in found.left], most)
+    lines += [f"{say('note: ')}{say(note)}" for note in found.notes]
     for fault in found.faults:
-        kind = "would not run" if fault.breaks else "note"
-        lines.append(f"{kind}: {one_line(str(fault.path))}:{fault.line} {one_line(fault.what)}")
+        kind = say("would not run: ") if fault.breaks else say("note: ")
+        lines.append(f"{kind}{one_line(str(fault.path))}:{fault.line} {say(one_line(fault.what))}")
     return lines
 
 
 def _some(lines: list[str], most: int | None) -> list[str]:
     if most is None or len(lines) <= most:
         return lines
-    return [*lines[:most], f"  … and {len(lines) - most} more (--all lists them)"]
+    return [*lines[:most], say("  … and {count} more (--all lists them)", count=len(lines) - most)]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from paralign.commands.grammar import above_zero, quiet, whole
 from paralign.commands.under_way import Progress
+from paralign.report.language import say
 
 if TYPE_CHECKING:
     import argparse
@@ -68,7 +69,10 @@ def _sample(options: argparse.Namespace) -> int:
             Path(options.source), Path(options.out), form=options.form, lists=lists, count=options.count, seed=options.seed, largest=size
         )
     for name, about in found.splits.items():
-        print(f"{name}: {about['samples']} of {about['of']:,} samples, {len(about['classes'])} classes")
+        count, every = about["samples"], f"{about['of']:,}"
+        print(
+            say("{name}: {count} of {every} samples, {classes} classes", name=name, count=count, every=every, classes=len(about["classes"]))
+        )
     _tell_written(found)
     return 0
 
@@ -82,14 +86,17 @@ def _example(options: argparse.Namespace) -> int:
         progress.step("drawing shapes")
         found = make(Path(options.out), count=options.count, seed=options.seed)
     for name, about in found.splits.items():
-        print(f"{name}: {about['samples']} pictures, {len(about['classes'])} classes; {found.folder}/{name}_list.txt")
+        told = say("{name}: {count} pictures, {classes} classes", name=name, count=about["samples"], classes=len(about["classes"]))
+        print(f"{told}; {found.folder}/{name}_list.txt")
     _tell_written(found)
     return 0
 
 
 def _tell_written(found: Drawn) -> None:
-    print("\n".join([*found.notes, f"{found.folder}/manifest.json", f"{found.archive}: {found.bytes:,} bytes"]))
-    print(f'\nnext: read {found.folder} in both sides\' build_dataset, and set in paralign.toml: [data] manifest = "{found.folder}"')
+    archive = say("{file}: {size} bytes", file=str(found.archive), size=f"{found.bytes:,}")
+    print("\n".join([*map(say, found.notes), f"{found.folder}/manifest.json", archive]))
+    after = say("read {folder} in both sides' build_dataset, and set in paralign.toml: ", folder=str(found.folder))
+    print("\n" + say("next: {what}", what=f'{after}[data] manifest = "{found.folder}"'))
 
 
 def _verify(options: argparse.Namespace) -> int:
@@ -101,6 +108,6 @@ def _verify(options: argparse.Namespace) -> int:
     found = check_files(read_manifest(Path(options.manifest) if options.manifest else folder), folder)
     for what, names in (("missing", found.missing), ("other content", found.other), ("not in the manifest", found.beside)):
         for name in [] if options.quiet else names:
-            print(f"{what}: {name}")
-    print(f"{found.right} of {found.total} files are as the manifest says")
+            print(f"{say(what)}: {name}")
+    print(say("{right} of {total} files are as the manifest says", right=found.right, total=found.total))
     return 0 if found.fine else 1

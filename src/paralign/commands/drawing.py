@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from paralign.report.language import say
+
 if TYPE_CHECKING:
     import argparse
     from pathlib import Path
@@ -55,7 +57,8 @@ def _inputs(options: argparse.Namespace) -> int:
         raise UsageError(f"{', '.join(there)} would be overwritten", where=str(folder), hint="name another folder with --out")
     for file, value in drawn.items():
         _write(folder / file, value)
-        print(f'{place(folder / file)}: {_described(value)}; a project reads it back with file = "{file}"')
+        again = say("a project reads it back with {line}", line=f'file = "{file}"')
+        print(f"{place(folder / file)}: {_described(value)}; {again}")
     return 0
 
 

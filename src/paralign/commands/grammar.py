@@ -11,6 +11,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from paralign.errors import UsageError, did_you_mean, nearest, quoted
+from paralign.report.language import say
 from paralign.report.translated_errors import told
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Parser(argparse.ArgumentParser):
 
     def _shape(self) -> str:
         usage = " ".join(self.format_usage().split()).removeprefix("usage: ")
-        return usage if commands_of(self) is None else f"{self.prog} COMMAND …  (`{self.prog} --help` lists them)"
+        return usage if commands_of(self) is None else f"{self.prog} COMMAND …  {say('(`{command} --help` lists them)', command=self.prog)}"
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse as argparse does, but refuse an unknown option here.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from paralign.report.language import say
+
 if TYPE_CHECKING:
     import argparse
     from typing import Any
@@ -76,14 +78,18 @@ def _told(checkpoint: Checkpoint, names: list[str]) -> list[str]:
     for name in names:
         entry = checkpoint.entries[name]
         alias = checkpoint.aliases.get(name)
-        rows.append((one_line(name), str(list(entry.shape)), entry.dtype, f"same tensor as {one_line(alias)}" if alias else ""))
+        rows.append(
+            (one_line(name), str(list(entry.shape)), entry.dtype, say("same tensor as {name}", name=one_line(alias)) if alias else "")
+        )
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
     lines = ["  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]).rstrip() for row in rows]
     owners = [checkpoint.entries[name] for name in names if name not in checkpoint.aliases]
     elements, size = sum(count(entry.shape) for entry in owners), sum(entry.nbytes for entry in owners)
-    lines.append(f"{len(names)} of {len(checkpoint.names)} tensors, {elements:,} elements, {size / 1e6:.1f} MB, format {checkpoint.format}")
+    told = "{count} of {every} tensors, {elements} elements, {size} MB, format {format}"
+    sums = {"count": len(names), "every": len(checkpoint.names), "elements": f"{elements:,}", "size": f"{size / 1e6:.1f}"}
+    lines.append(say(told, **sums, format=checkpoint.format))
     if checkpoint.nesting:
-        lines.append(f"they lie under {one_line(checkpoint.nesting)}")
+        lines.append(say("they lie under {keys}", keys=one_line(checkpoint.nesting)))
     if checkpoint.ignored:
-        lines.append(f"also in the file: {one_line(', '.join(checkpoint.ignored))}")
+        lines.append(say("also in the file: {names}", names=one_line(", ".join(checkpoint.ignored))))
     return lines

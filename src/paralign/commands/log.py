@@ -61,10 +61,11 @@ def _show(options: argparse.Namespace) -> int:
 
     logs = [read_log(name) for name in options.files]
     for log in logs:
-        print(f"{log.path}: {len(log.rows)} rows, {len(log.damaged)} damaged lines, {log.other} other lines")
+        counts = {"rows": len(log.rows), "damaged": len(log.damaged), "other": log.other}
+        print(f"{log.path}: {say('{rows} rows, {damaged} damaged lines, {other} other lines', **counts)}")
         print("".join(f"{line}\n" for line in _table(log)) or f"  {say('no line of it tells of a training')}\n", end="")
         for each in log.damaged:
-            print(f"  line {each.line} is damaged: {each.why}: {each.text}")
+            print(say("  line {line} is damaged: {why}", line=each.line, why=say(each.why)) + f": {each.text}")
     return 0 if any(log.rows for log in logs) else 4
 
 
@@ -83,7 +84,7 @@ def _table(log: Log) -> list[str]:
     shown = rows if not left_out else rows[:SHOWN] + rows[-SHOWN:]
     widths = {name: max(len(name), *(len(row[name]) for row in shown)) for name in names}
     lines = ["  ".join(row[name].rjust(widths[name]) for name in names) for row in [{name: name for name in names}, *shown]]
-    return lines[: SHOWN + 1] + ([f"… {left_out} more rows …"] if left_out else []) + lines[SHOWN + 1 :]
+    return lines[: SHOWN + 1] + ([say("… {count} more rows …", count=left_out)] if left_out else []) + lines[SHOWN + 1 :]
 
 
 def _figure(value: Any) -> str:
@@ -101,15 +102,22 @@ def _checks(options: argparse.Namespace) -> int:
         codes.append({True: 0, False: 1, None: 4}[log.passed])
         if options.quiet:
             continue
-        print(f"{one_line(name)}: {said}, {len(log.figures)} lines, {len(log.failed)} of them beyond their threshold")
+        lines = say(
+            "{said}, {count} lines, {failed} of them beyond their threshold", said=say(said), count=len(log.figures), failed=len(log.failed)
+        )
+        print(f"{one_line(name)}: {lines}")
         print(
-            "\n".join(f"  {one_line(each.name)}: {each.method} diff {each.value:.6g}" for each in log.failed),
+            "\n".join(
+                f"  {one_line(each.name)}: {say('{method} diff {value}', method=each.method, value=f'{each.value:.6g}')}"
+                for each in log.failed
+            ),
             end="\n" if log.failed else "",
         )
-        print("".join(f"  paralign: {one_line(remark)}\n" for remark in log.remarks), end="")
-        print("".join(f"  line {number} is none of such a log: {one_line(text)[:80]}\n" for number, text in log.unread), end="")
+        print("".join(f"  paralign: {say(one_line(remark))}\n" for remark in log.remarks), end="")
+        for line, text in log.unread:
+            print(say("  line {line} is none of such a log: ", line=line) + one_line(text)[:80])
     if options.quiet:
-        print(f"{codes.count(0)} of {len(codes)} logs passed")
+        print(say("{count} of {every} logs passed", count=codes.count(0), every=len(codes)))
     return 1 if 1 in codes else max(codes)
 
 
@@ -133,15 +141,24 @@ def _compare(options: argparse.Namespace) -> int:
 def _told(result: LogComparison) -> list[str]:
     lines = []
     for gap in result.gaps:
-        place = f"epoch {gap.worst[1][0]}" + (f", batch {gap.worst[1][1]}" if gap.worst[1][1] >= 0 else "")
-        apart = f"at most {gap.worst[0]:.6g} apart ({place}), {gap.final:+.6g} at the end"
-        line = f"{gap.name} ({gap.kind.lower()}): {gap.compared} places, {apart}"
+        apart = say(
+            "at most {most} apart ({place}), {final} at the end",
+            most=f"{gap.worst[0]:.6g}",
+            place=_at(gap.worst[1]),
+            final=f"{gap.final:+.6g}",
+        )
+        line = f"{gap.name} ({say(gap.kind.lower())}): {say('{count} places', count=gap.compared)}, {apart}"
         if gap.first is not None and gap.at_first is not None:
-            line += (
-                f"; first beyond the limit at epoch {gap.first[0]}, batch {gap.first[1]}: {gap.at_first[0]:.6g} and {gap.at_first[1]:.6g}"
-            )
+            one, other = (f"{value:.6g}" for value in gap.at_first)
+            line += say("; first beyond the limit at {place}: {one} and {other}", place=_at(gap.first), one=one, other=other)
         lines.append(line)
-    return [*lines, *(f"note: {note}" for note in result.notes), f"{say('verdict: ')}{say(result.verdict)}"]
+    return [*lines, *(f"{say('note: ')}{say(note)}" for note in result.notes), f"{say('verdict: ')}{say(result.verdict)}"]
+
+
+def _at(place: tuple[int, int]) -> str:
+    """An epoch, and the batch of it where there is one."""
+    epoch, batch = place
+    return say("epoch {epoch}", epoch=epoch) if batch < 0 else say("epoch {epoch}, batch {batch}", epoch=epoch, batch=batch)
 
 
 def _convert(options: argparse.Namespace) -> int:
@@ -153,7 +170,7 @@ def _convert(options: argparse.Namespace) -> int:
 
     log = read_log(options.file)
     for each in log.damaged:
-        print(f"line {each.line} is damaged and left out: {each.why}", file=sys.stderr)
+        print(say("line {line} is damaged and left out: {why}", line=each.line, why=say(each.why)), file=sys.stderr)
     if not log.rows:
         why = "every line that tells of a training is damaged" if log.damaged else "no line of the log tells of a training"
         raise UsageError(why, where=options.file, hint="name a log that `paralign log show` finds rows in")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from paralign.commands import grammar
 from paralign.commands.under_way import Progress
+from paralign.report.language import say
 
 if TYPE_CHECKING:
     import argparse
@@ -84,15 +85,15 @@ def _tell(made: Draft) -> None:
     from paralign.port.edits.ledger import Fate
 
     counts = made.ledger.counts()
-    print(", ".join(f"{number} {fate.value}" for fate, number in counts.items()) + " (places of PyTorch)")
+    print(", ".join(f"{number} {say(fate.value)}" for fate, number in counts.items()) + say(" (places of PyTorch)"))
     hand = [each for each in made.ledger.places if each.fate is Fate.BY_HAND]
     for each in hand[:_SHOWN]:
-        print(one_line(f"by hand: {each.path}:{each.line} {each.name}: {each.note}"))
+        print(one_line(f"{say('by hand')}: {each.path}:{each.line} {each.name}: {say(each.note)}"))
     if len(hand) > _SHOWN:
-        print(f"and {len(hand) - _SHOWN} more")
+        print(say("and {count} more", count=len(hand) - _SHOWN))
     for name in made.kept:
-        print(one_line(f"kept, for it was edited since: {made.folder / name}"))
-    print(one_line(f"project: {made.folder} · all that is left: {made.folder / LEFT}"))
+        print(one_line(say("kept, for it was edited since: {path}", path=str(made.folder / name))))
+    print(one_line(say("project: {folder} · all that is left: {file}", folder=str(made.folder), file=str(made.folder / LEFT))))
 
 
 def _checked(made: Draft, options: argparse.Namespace) -> tuple[Draft, Mended]:
@@ -106,7 +107,6 @@ def _checked(made: Draft, options: argparse.Namespace) -> tuple[Draft, Mended]:
     from paralign.model import ALIGNED
     from paralign.port.drafts.drafting import draft, originals
     from paralign.port.drafts.refused_types import Function, refusing
-    from paralign.report.language import say
 
     refused: set[Function] = set()
     while True:
@@ -137,7 +137,6 @@ def _told(made: Draft, done: Mended, options: argparse.Namespace) -> int:
     from paralign.errors import one_line
     from paralign.model import ALIGNED
     from paralign.report.console import console
-    from paralign.report.language import say
     from paralign.report.short_form import render
 
     console().print(render(done.result, made.folder.resolve(), verbose=options.verbose))
@@ -159,11 +158,12 @@ def _mended(made: Draft, done: Mended) -> bool:
 
     mending = mend(made, done.repaired, originals(made))
     for name in mending.left:
-        print(one_line(f"repaired, but not written, for it was edited since: {made.folder / name}; the patch: {done.folder / PATCH}"))
+        told = "repaired, but not written, for it was edited since: {path}; the patch: {patch}"
+        print(one_line(say(told, path=str(made.folder / name), patch=str(done.folder / PATCH))))
     for place in mending.places:
-        print(one_line(f"repaired: {place.path}:{place.line} {place.note}"))
+        print(one_line(f"{say('repaired: ')}{place.path}:{place.line} {say(place.note)}"))
     for path in mending.copies:
-        print(one_line(f"the file as it was: {path}"))
+        print(one_line(say("the file as it was: {path}", path=str(path))))
     return not mending.left
 
 

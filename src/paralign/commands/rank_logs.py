@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from paralign.report.language import say
+
 if TYPE_CHECKING:
     import argparse
 
@@ -42,7 +44,8 @@ def _run(options: argparse.Namespace) -> int:
         )
     logs = [ranklogs.read(rank, path) for rank, path in ranklogs.logs_in(folder).items()]
     if not logs:
-        print(f"{folder} holds no logs of processes (workerlog.N, or attempt_0/N/stderr.log): start the launcher with --log_dir")
+        told = "{folder} holds no logs of processes (workerlog.N, or attempt_0/N/stderr.log): start the launcher with --log_dir"
+        print(say(told, folder=str(folder)))
         return 4
     first = ranklogs.first_failure(logs)
     print("\n".join(_told(logs, first)))
@@ -53,19 +56,23 @@ def _told(logs: list[RankLog], first: RankLog | None) -> list[str]:
     from paralign.errors import one_line
 
     if first is None or first.failure is None:
-        return [f"{len(logs)} logs of processes, no exception in any"]
+        return [say("{count} logs of processes, no exception in any", count=len(logs))]
     trace = first.failure
-    lines = [f"rank {first.rank} failed first: {one_line(f'{trace.type}: {trace.message}')}"]
-    lines += [f"  {one_line(str(frame))}" for frame in trace.frames if frame.is_users] or ["  (no line of your own files is in its frames)"]
-    lines.append(f"  log: {one_line(str(first.path))}")
+    lines = [say("rank {rank} failed first: {error}", rank=first.rank, error=one_line(f"{trace.type}: {trace.message}"))]
+    lines += [f"  {one_line(str(frame))}" for frame in trace.frames if frame.is_users] or [
+        say("  (no line of your own files is in its frames)")
+    ]
+    lines.append(f"  {say('log: ')}{one_line(str(first.path))}")
     for log in logs:
         if log is first:
             continue
         other = log.failure
         if other is None:
-            lines.append(f"rank {log.rank}: no exception in its log")
+            lines.append(say("rank {rank}: no exception in its log", rank=log.rank))
         else:
-            after = " (it has lost another process)" if other.is_consequence else ""
-            lines.append(f"rank {log.rank}: {one_line(f'{other.type}: {other.message}')}{after}")
-    lines.append("launchers only repeat that a process has ended (`Out of all 4 trainers …`, ChildFailedError): the cause stands above")
+            after = say(" (it has lost another process)") if other.is_consequence else ""
+            lines.append(say("rank {rank}: ", rank=log.rank) + one_line(f"{other.type}: {other.message}") + after)
+    lines.append(
+        say("launchers only repeat that a process has ended (`Out of all 4 trainers …`, ChildFailedError): the cause stands above")
+    )
     return lines

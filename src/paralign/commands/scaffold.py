@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
+from paralign.report.language import say
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -25,21 +27,21 @@ def from_reference(directory: Path, repository: Path, model: str) -> int:
     for path in paths:
         print(path)
     place = shlex.quote(str(directory))
-    print(f"\nnext: the lines marked CHECK in {place}, the port below {place}/port, then: paralign check {place}")
+    what = say("the lines marked CHECK in {place}, the port below {place}/port, then: paralign check {place}", place=place)
+    print("\n" + say("next: {what}", what=what))
     return 0
 
 
 def _told(found: Survey) -> list[str]:
     from paralign.errors import one_line
-    from paralign.report.language import of_one
     from paralign.scaffold.survey import Kind
 
-    count = of_one(f"{len(found.files)} files")
-    lines = [f"read {count} of {one_line(str(found.root))}"]
+    lines = [say("read {count} files of {root}", count=len(found.files), root=one_line(str(found.root)))]
     for kind in Kind:
         classes = found.models if kind is Kind.MODEL else found.classes(kind)
         names = [f"{each.name} ({each.place})" for each in classes] + [f"{each.name} ({each.place})" for each in found.used(kind)]
-        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-        lines.append(f"  {kind.value}: {one_line(', '.join(names[:SHOWN]))}{more}" if names else f"  {kind.value}: none found")
-    lines += [f"  not read: {one_line(str(path))}: {one_line(why)}" for path, why in found.unread]
+        more = say(" and {count} more", count=len(names) - SHOWN) if len(names) > SHOWN else ""
+        shown = one_line(", ".join(names[:SHOWN])) + more if names else say("none found")
+        lines.append(f"  {say(kind.value)}: {shown}")
+    lines += [f"  {say('not read')}: {one_line(str(path))}: {say(one_line(why))}" for path, why in found.unread]
     return lines

@@ -88,8 +88,9 @@ def _fails(inventory: Inventory, chosen: list[str]) -> bool:
     found = counted(inventory, statuses)
     unread = len(inventory.unread) if _UNREAD in chosen else 0
     if found or unread:
-        parts = [f"{found} calls" if found else "", f"{unread} files" if unread else ""]
-        print(f"--fail-on {','.join(chosen)}: {' and '.join(part for part in parts if part)}", file=sys.stderr)
+        parts = [say("{count} calls", count=found)] if found else []
+        parts += [say("{count} files", count=unread)] if unread else []
+        print(f"--fail-on {','.join(chosen)}: {say(' and ').join(parts)}", file=sys.stderr)
     return bool(found or unread)
 
 

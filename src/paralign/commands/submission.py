@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from paralign.commands.grammar import quiet
 from paralign.commands.status import add_folder
 from paralign.commands.under_way import Progress
+from paralign.report.language import say
 
 if TYPE_CHECKING:
     import argparse
@@ -81,9 +82,11 @@ def _pack(options: argparse.Namespace) -> int:
         packing = plan(found)
     if packing.problems:
         for problem in [] if options.quiet else packing.problems:
-            why = "" if problem.why == problem.state.value else f": {one_line(problem.why)}"
-            print(f"checkpoint {problem.checkpoint} (step {problem.step}) is {problem.state.value}{why}")
-        print(f"nothing was written: {len(packing.problems)} checkpoints are not ready" if options.quiet else "nothing was written")
+            why = "" if problem.why == problem.state.value else f": {say(one_line(problem.why))}"
+            state = say(problem.state.value)
+            print(say("checkpoint {number} (step {step}) is {state}", number=problem.checkpoint, step=problem.step, state=state) + why)
+        open_ones = say("nothing was written: {count} checkpoints are not ready", count=len(packing.problems))
+        print(open_ones if options.quiet else say("nothing was written"))
         return CODES.get(packing.state, UNFINISHED)
     path = Path(options.out) if options.out else found.project.folder / "checkpoints.tar.gz"
     with Progress(quiet=options.quiet) as progress:
@@ -91,5 +94,5 @@ def _pack(options: argparse.Namespace) -> int:
         names = write(packing, found, path, options.lang)
     if not options.quiet:
         print("\n".join(["  " + one_line(name) for name in names]))
-    print(f"{one_line(str(path))}: {len(names)} files")
+    print(f"{one_line(str(path))}: {say('{count} files', count=len(names))}")
     return 0

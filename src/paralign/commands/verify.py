@@ -91,7 +91,7 @@ def _verify(options: argparse.Namespace) -> int:
         replace(Path(options.out), text)
         print(say(found.judgement.value))
         for reason in [] if options.quiet else found.reasons:
-            print(plain_text(f"  {reason}"))
+            print(plain_text(f"  {say(reason)}"))
     else:
         print(plain_text(text), end="")
     return found.judgement.code

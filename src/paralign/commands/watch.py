@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from paralign.commands.grammar import number, quiet, whole
 from paralign.commands.under_way import Progress
+from paralign.report.language import say
 
 if TYPE_CHECKING:
     import argparse
@@ -190,32 +191,35 @@ def _fixes(found: Growth) -> list[str]:
 def _grows(found: Growth) -> str:
     """What grows on a side, in a line."""
     if found.growing:
-        return f"{found.side}: {', '.join(SERIES[name][0] for name in found.growing)} grows"
-    return f"{found.side}: nothing grows"
+        return f"{say(found.side)}: {say('{names} grows', names=', '.join(say(SERIES[name][0]) for name in found.growing))}"
+    return f"{say(found.side)}: {say('nothing grows')}"
 
 
 def _told(found: Growth) -> list[str]:
     from paralign.errors import one_line
 
-    names = {"step": "training steps", "forward": "forward passes", "predict": "predictions"}
-    lines = [f"{found.side}: {found.steps} {names[found.what]}"]
+    names = {"step": "{count} training steps", "forward": "{count} forward passes", "predict": "{count} predictions"}
+    lines = [f"{say(found.side)}: {say(names[found.what], count=found.steps)}"]
     if found.unwatched:
-        lines.append(f"  train_step was not watched, a step by the loss was: it fails on inputs and labels alone: {found.unwatched}")
+        lines.append(say("  train_step was not watched, a step by the loss was: it fails on inputs and labels alone: ") + found.unwatched)
     for name, (said, unit, _) in SERIES.items():
         each = found.trends[name]
-        size = f"{each.slope:+,.0f} {unit}" if unit else f"{each.slope:+.2f}"
-        grows = f"grows (chance {each.chance:.0e})" if name in found.growing else "does not grow"
-        lines.append(f"  {said}: {size} a step: {grows}")
+        size = f"{each.slope:+,.0f} {say(unit)}" if unit else f"{each.slope:+.2f}"
+        grows = say("grows (chance {chance})", chance=f"{each.chance:.0e}") if name in found.growing else say("does not grow")
+        lines.append(f"  {say(said)}: {say('{size} a step', size=size)}: {grows}")
     for kept in found.containers:
-        lines.append(f"  kept: {kept['type']} {kept['holder']}: {kept['entries']:+.2f} entries a step ({kept['of']})")
+        holder, count = f"{kept['type']} {kept['holder']}", f"{kept['entries']:+.2f}"
+        lines.append(say("  kept: {holder}: {count} entries a step ({of})", holder=holder, count=count, of=kept["of"]))
         lines += _at(kept["line"], "made at")
     for kept in found.graphs:
-        lines.append(f"  kept: a tensor with a graph of {kept['nodes']} nodes" + (f" in {kept['holder']}" if kept["holder"] else ""))
+        within = say(" in {holder}", holder=kept["holder"]) if kept["holder"] else ""
+        lines.append(say("  kept: a tensor with a graph of {count} nodes", count=kept["nodes"]) + within)
         lines += _at(kept["line"], "made at")
     for kept in found.lines if not found.containers and not found.graphs else []:
-        lines.append(f"  kept: {kept['bytes']:+,.0f} bytes, {kept['objects']:+.1f} objects a step")
+        size, count = f"{kept['bytes']:+,.0f}", f"{kept['objects']:+.1f}"
+        lines.append(say("  kept: {size} bytes, {count} objects a step", size=size, count=count))
         lines += _at(kept["line"], "made at")
-    return [one_line(line) for line in [*lines, *(f"  fix: {fix}" for fix in found.fixes)]]
+    return [one_line(line) for line in [*lines, *(f"  {say('fix: ')}{say(fix)}" for fix in found.fixes)]]
 
 
 def _at(line: str | None, said: str) -> list[str]:
@@ -223,7 +227,7 @@ def _at(line: str | None, said: str) -> list[str]:
 
     if not line:
         return []
-    return [f"    {said} {line}: {code_at(line) or ''}"]
+    return [f"    {say(said)} {line}: {code_at(line) or ''}"]
 
 
 # -- loader --------------------------------------------------------------------------------------------------------------------
@@ -259,7 +263,7 @@ def _loader(options: argparse.Namespace) -> int:
         print(json.dumps({side: {**asdict(answer), "advice": advice(answer)} for side, answer in answers.items()}, indent=1))
         return 0
     for side, answer in answers.items():
-        print(f"{side}: {advice(answer)[0]}" if options.quiet else "\n".join(_timed(side, answer)))
+        print(f"{say(side)}: {say(advice(answer)[0])}" if options.quiet else "\n".join(_timed(side, answer)))
     return 0
 
 
@@ -275,8 +279,10 @@ def advice(answer: LoaderTold) -> list[str]:
     if share is not None and share < READER:
         said.append(f"the reader takes {share:.0%} of a step: it is not what slows the training")
     elif least is timed[0] or least[0] > seconds * (1 - GAIN):
-        many = "of those tried" if len(timed) > 1 else "for it could be tried with no other number"
-        said.append(f"keep num_workers={own}, the fastest {many}: make samples cheaper (smaller files, fewer steps in Python)")
+        if len(timed) > 1:
+            said.append(f"keep num_workers={own}, the fastest of those tried: make samples cheaper (smaller files, fewer steps in Python)")
+        else:
+            said.append(f"keep num_workers={own}, the one number that could be tried: make samples cheaper (smaller files, fewer steps)")
     else:
         needed = [each for each in timed if step is not None and each[0] <= step and each[1]]  # without workers a step waits for its batch
         best = min(needed, key=lambda each: each[1] or 0) if needed else least
@@ -300,16 +306,21 @@ def _is_chance(answer: LoaderTold, *numbers: int | None) -> bool:
 
 
 def _padded(found: Padding) -> str:
-    what = f"{found.share:.0%} of {found.leaf or 'the batch'} is padding ({found.mark})"
-    return f"{what}; in batches of rows sorted by length it would be {found.sorted:.0%}: group rows of like length in a batch sampler"
+    return (
+        f"{found.share:.0%} of {found.leaf or 'the batch'} is padding ({found.mark}); "
+        f"in batches of rows sorted by length it would be {found.sorted:.0%}: group rows of like length in a batch sampler"
+    )
 
 
 def _timed(side: str, answer: LoaderTold) -> list[str]:
-    lines = [f"{side}: num_workers={answer.own}, {answer.cores} cores"]
+    lines = [f"{say(side)}: num_workers={answer.own}, {say('{count} cores', count=answer.cores)}"]
     for each in answer.tried:
-        seconds = f"{each.seconds * 1e3:.2f} ms a batch (± {(each.spread or 0.0) * 1e3:.2f})" if each.seconds else "too few batches"
-        lines.append(f"  workers {each.workers}: {seconds}, {each.batches} batches")
-    lines += [f"  workers {workers}: fails: {why}" for workers, why in answer.failed.items()]
+        spread, seconds = f"{(each.spread or 0.0) * 1e3:.2f}", say("too few batches")
+        if each.seconds:
+            seconds = say("{time} ms a batch (± {spread})", time=f"{each.seconds * 1e3:.2f}", spread=spread)
+        batches = say("{count} batches", count=each.batches)
+        lines.append(f"  {say('workers {number}', number=each.workers)}: {seconds}, {batches}")
+    lines += [f"  {say('workers {number}', number=number)}: {say('fails')}: {why}" for number, why in answer.failed.items()]
     if answer.step is not None:
-        lines.append(f"  a step: {answer.step * 1e3:.2f} ms")
-    return [*lines, *(f"  {said}" for said in advice(answer))]
+        lines.append(f"  {say('a step')}: {answer.step * 1e3:.2f} ms")
+    return [*lines, *(f"  {say(said)}" for said in advice(answer))]

@@ -10,6 +10,7 @@ from paralign.errors import one_line
 from paralign.port.scan import requesting
 from paralign.port.scan.inventory import MEANINGS, Inventory, Note, Row, Status
 from paralign.report.issues import issue
+from paralign.report.language import say, speaking
 from paralign.report.sarif import document, uri
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def terminal(inventory: Inventory, *, full: bool = False) -> list[str]:
     for status in TO_DO:
         groups = _grouped(inventory.rows, status)
         if groups:
-            lines += ["", f"{status.value} ({MEANINGS[status]})"]
+            lines += ["", f"{status.value} ({say(MEANINGS[status])})"]
             lines += [line for (name, note), rows in groups.items() for line in _group(name, note, rows)]
     return [*lines, *_alternative(inventory), *_files(inventory)]
 
@@ -53,21 +54,23 @@ def summary(inventory: Inventory) -> str:
         if count:
             parts.append(f"{count} {status.value}")
     if inventory.unread:
-        parts.append(f"{len(inventory.unread)} files not read")
-    return f"{len(inventory.rows)} calls in {len(inventory.files)} files: {', '.join(parts) or 'nothing to do'}"
+        parts.append(say("{count} files not read", count=len(inventory.unread)))
+    head = say("{calls} calls in {files} files", calls=len(inventory.rows), files=len(inventory.files))
+    return f"{head}: {', '.join(parts) or say('nothing to do')}"
 
 
 def _head(inventory: Inventory) -> list[str]:
-    calls = len(inventory.rows)
+    calls, files = len(inventory.rows), len(inventory.files)
     lines = sum(each.lines for each in inventory.files)
-    asked = f"paddle {inventory.paddle} ({inventory.asked})"
-    head = [f"{calls} calls in {len(inventory.files)} files, {lines} lines; torch {inventory.torch}, {asked}"]
+    versions = f"torch {inventory.torch}, paddle {inventory.paddle} ({inventory.asked})"
+    head = [f"{say('{calls} calls in {files} files, {lines} lines', calls=calls, files=files, lines=lines)}; {versions}"]
     guessed = sum(row.certainty.value != "resolved" for row in inventory.rows)
     by_name = sum(row.basis.value != "executed" and row.status in (Status.SAME, Status.RENAMED) for row in inventory.rows)
     if guessed:
-        head.append(f"of these {guessed} through types that were inferred or guessed")
+        head.append(say("of these {count} through types that were inferred or guessed", count=guessed))
     if by_name:
-        head.append(f"of the same and renamed calls {by_name} rest on names and signatures alone: no entry of the catalogue executes them")
+        told = "of the same and renamed calls {count} rest on names and signatures alone: no entry of the catalogue executes them"
+        head.append(say(told, count=by_name))
     return head
 
 
@@ -94,10 +97,10 @@ def _grouped(rows: Iterable[Row], status: Status) -> dict[tuple[str, Note], list
 
 def _group(name: str, note: Note, rows: list[Row]) -> list[str]:
     places = ", ".join(_place(row) for row in rows[:_PLACES])
-    rest = f" and {len(rows) - _PLACES} more" if len(rows) > _PLACES else ""
-    lines = [f"  {one_line(name)}: {note.text}"]
+    rest = say(" and {count} more", count=len(rows) - _PLACES) if len(rows) > _PLACES else ""
+    lines = [f"  {one_line(name)}: {say(note.text)}"]
     if note.write:
-        lines.append(f"    fix: {one_line(note.write)}")
+        lines.append(f"    {say('fix: ')}{one_line(note.write)}")
     return [*lines, f"    {places}{rest}"]
 
 
@@ -120,18 +123,18 @@ def _line(row: Row) -> str:
 def _files(inventory: Inventory) -> list[str]:
     lines = []
     if inventory.unread:
-        lines += ["", f"{len(inventory.unread)} files could not be read whole"]
+        lines += ["", say("{count} files could not be read whole", count=len(inventory.unread))]
         for each in inventory.unread:
-            lost = f"; {each.lost} lines lost" if each.lost else ""
-            lines.append(one_line(f"  {each.path}: {each.problem or 'nested too deeply'}{lost}"))
+            lost = say("; {count} lines lost", count=each.lost) if each.lost else ""
+            lines.append(one_line(f"  {each.path}: {say(each.problem or 'nested too deeply')}{lost}"))
     ambiguous = sum(each.ambiguous for each in inventory.files)
     outside = sum(each.outside for each in inventory.files)
     if ambiguous:
-        lines += ["", f"{ambiguous} calls of methods that tensors have too, on objects of unknown type: not listed"]
+        lines += ["", say("{count} calls of methods that tensors have too, on objects of unknown type: not listed", count=ambiguous)]
     if outside:
-        lines.append(f"{outside} calls of numpy, PIL and OpenCV that prepare no data: not listed")
+        lines.append(say("{count} calls of numpy, PIL and OpenCV that prepare no data: not listed", count=outside))
     if inventory.foreign:
-        lines.append(f"other packages imported, not looked into: {one_line(', '.join(inventory.foreign))}")
+        lines.append(say("other packages imported, not looked into: {names}", names=one_line(", ".join(inventory.foreign))))
     return lines
 
 
@@ -146,17 +149,23 @@ def _alternative(inventory: Inventory) -> list[str]:
         outcome = known.outcomes.get(row.name, "")
         found.setdefault(outcome, {}).setdefault(row.name, []).append(row)
     counts = {each: sum(map(len, found.get(each, {}).values())) for each in ("equal", "raises", "silent", "")}
-    ran = f"{counts['equal']} calls equal, {counts['raises']} raise, {counts['silent']} silently different"
-    lines = ["", f"unchanged, under paddle.enable_compat() ({known.versions}): {ran}, {counts['']} not executed there"]
+    told = "{equal} calls equal, {raises} raise, {silent} silently different, {open} not executed there"
+    ran = say(told, equal=counts["equal"], raises=counts["raises"], silent=counts["silent"], open=counts[""])
+    lines = ["", f"{say('unchanged, under paddle.enable_compat()')} ({known.versions}): {ran}"]
     for outcome, text in (("silent", "silently different"), ("raises", "raises")):
         for name, at in found.get(outcome, {}).items():
-            rest = f" and {len(at) - _PLACES} more" if len(at) > _PLACES else ""
-            lines.append(f"  {text}: {one_line(name)}: {', '.join(_place(row) for row in at[:_PLACES])}{rest}")
+            rest = say(" and {count} more", count=len(at) - _PLACES) if len(at) > _PLACES else ""
+            lines.append(f"  {say(text)}: {one_line(name)}: {', '.join(_place(row) for row in at[:_PLACES])}{rest}")
     return lines
 
 
 def markdown(inventory: Inventory) -> str:
     """A page: statistics by category, file and callable, what is to be done, issues to file."""
+    with speaking("en"):  # a file, which others read
+        return _page(inventory)
+
+
+def _page(inventory: Inventory) -> str:
     lines = ["# Calls of PyTorch and what they become in Paddle", "", *[f"{line}." for line in _head(inventory)], ""]
     lines += ["| status | calls | meaning |", "|---|---|---|"]
     lines += [f"| {status.value} | {count} | {MEANINGS[status]} |" for status, count in inventory.by_status().items()]

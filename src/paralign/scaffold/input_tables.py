@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from paralign.report.language import say
 from paralign.scaffold.survey import Use, filled, is_literal, unpacks
 
 if TYPE_CHECKING:
@@ -76,9 +77,10 @@ def told(found: Survey, model: Definition) -> str:
     """A line for the user: where the inputs' shapes come from, or what is to be filled in."""
     example = _example(found, model)
     if example is None:
-        return f"  inputs of {model.name}: no call with a tensor of known shape was found: fill in [inputs] in paralign.toml"
+        told = "  inputs of {model}: no call with a tensor of known shape was found: fill in [inputs] in paralign.toml"
+        return say(told, model=model.name)
     shapes = ", ".join(f"{list(each.shape)} {each.dtype}" for each in example.tensors)
-    return f"  inputs of {model.name}: {shapes} ({example.path.as_posix()}:{example.line})"
+    return say("  inputs of {model}: ", model=model.name) + f"{shapes} ({example.path.as_posix()}:{example.line})"
 
 
 def _parameters(model: Definition) -> list[Parameter]:
