@@ -187,7 +187,7 @@ def test_quiet_prints_the_verdict_alone(capsys, port):
 def test_quiet_of_commands_that_list_prints_one_line(capsys, port, monkeypatch):
     monkeypatch.chdir(port.parent)
     Path("net.py").write_text("import torch\n\npool = torch.nn.AvgPool2d(2, padding=1)\nx = torch.relu(pool)\n")
-    assert typed(capsys, "scan", "-q", "net.py")[:2] == (0, "2 calls in 1 files: 1 silent, 1 renamed\n")
+    assert typed(capsys, "scan", "-q", "net.py")[:2] == (0, "2 calls in 1 file: 1 silent, 1 renamed\n")
     assert typed(capsys, "scan", "net.py", "--quiet", "--fail-on", "silent")[0] == 1
     for name, values in (("good.log", [1.0, 2.0]), ("bad.log", [1.0, 3.0])):
         np.save("one.npy", np.array([1.0, 2.0]))

@@ -315,7 +315,7 @@ def test_exit_codes(tmp_path, capsys):
     path.write_text(HEAD + "nn.AvgPool2d(3, 2, 1)\n")
     assert main(["scan", str(path)]) == 0
     assert main(["scan", str(path), "--fail-on", "silent,missing"]) == 1
-    assert "--fail-on silent,missing: 1 calls" in capsys.readouterr().err
+    assert "--fail-on silent,missing: 1 call" in capsys.readouterr().err
     assert main(["scan", str(path), "--fail-on", "missing"]) == 0
     assert main(["scan", str(path), "--fail-on", "loud"]) == 2
     assert main(["scan", str(tmp_path / "gone.py")]) == 2

@@ -192,7 +192,7 @@ def test_a_log_whose_training_lines_are_all_damaged_says_so(tmp_path, capsys, li
 def test_the_command_shows_compares_and_converts(tmp_path, capsys):
     one, two = (str(written(tmp_path, PRINT.replace("2.3", loss), name=loss)) for loss in ("2.3", "2.4"))
     assert cli.main(["log", "show", one]) == 0
-    assert "1 rows, 0 damaged lines, 0 other lines" in capsys.readouterr().out
+    assert "1 row, 0 damaged lines, 0 other lines" in capsys.readouterr().out
     assert cli.main(["log", "compare", one, two, "--atol", "1e-3"]) == 1
     assert "first beyond the limit at epoch 1, batch 10: 2.3 and 2.4" in capsys.readouterr().out
     assert cli.main(["log", "compare", one, one]) == 4
