@@ -86,8 +86,8 @@ def _told(checkpoint: Checkpoint, names: list[str]) -> list[str]:
     owners = [checkpoint.entries[name] for name in names if name not in checkpoint.aliases]
     elements, size = sum(count(entry.shape) for entry in owners), sum(entry.nbytes for entry in owners)
     told = "{count} of {every} tensors, {elements} elements, {size} MB, format {format}"
-    sums = {"count": len(names), "every": len(checkpoint.names), "elements": f"{elements:,}", "size": f"{size / 1e6:.1f}"}
-    lines.append(say(told, **sums, format=checkpoint.format))
+    every, mega = len(checkpoint.names), f"{size / 1e6:.1f}"
+    lines.append(say(told, count=len(names), every=every, elements=f"{elements:,}", size=mega, format=checkpoint.format))
     if checkpoint.nesting:
         lines.append(say("they lie under {keys}", keys=one_line(checkpoint.nesting)))
     if checkpoint.ignored:

@@ -61,8 +61,8 @@ def _show(options: argparse.Namespace) -> int:
 
     logs = [read_log(name) for name in options.files]
     for log in logs:
-        counts = {"rows": len(log.rows), "damaged": len(log.damaged), "other": log.other}
-        print(f"{log.path}: {say('{rows} rows, {damaged} damaged lines, {other} other lines', **counts)}")
+        told = "{rows} rows, {damaged} damaged lines, {other} other lines"
+        print(f"{log.path}: {say(told, rows=len(log.rows), damaged=len(log.damaged), other=log.other)}")
         print("".join(f"{line}\n" for line in _table(log)) or f"  {say('no line of it tells of a training')}\n", end="")
         for each in log.damaged:
             print(say("  line {line} is damaged: {why}", line=each.line, why=say(each.why)) + f": {each.text}")
