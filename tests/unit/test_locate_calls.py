@@ -12,6 +12,7 @@ import pytest
 
 from paralign.locate.lines import choose, tables
 from paralign.locate.lines.kinds import Kind
+from paralign.locate.runs import construction
 
 sys.path.insert(0, str(Path(__file__).parent))
 from minilanguage import Laboratory, drawn, line_in
@@ -367,3 +368,26 @@ def test_a_factor_that_is_extra_is_confirmed(tmp_path):
 
     found = located(tmp_path, lambda m: doubled(m, None), lambda m: doubled(m, 0.3))
     assert [(each.what, each.confirmed) for each in found] == [("extra", True)]
+
+
+# -- what takes a mended value --------------------------------------------------------------------------------------------------------
+
+
+class Part:
+    """A value, an operation or a run, of what is said of it."""
+
+    def __init__(self, **said):
+        self.__dict__.update(said)
+
+
+def test_what_takes_a_mended_value_does_not_show_that_its_lines_are_right():
+    shape = {"record": Part(dtype="float32"), "users": []}
+    fault, free = Part(number=1, kind="view", inputs=[]), Part(number=3, kind="matmul", inputs=[])
+    wrong, other = Part(maker=fault, **shape), Part(maker=free, **shape)
+    user = Part(number=2, kind="matmul", inputs=[wrong], outputs=[Part(maker=None, **shape)])
+    fault.outputs, free.outputs = [wrong], [other]
+    graph = Part(operations=[fault, user, free])
+    run = Part(candidate=graph, takes_right=lambda _: True, is_right=lambda _: True)
+    guilt = Part(repeats=[], replaced=set(), mended=None)
+    passage = construction.Passage(run, guilt, fault, ("a.py:1",), alike=True)
+    assert [operation.number for _, operation in passage.right] == [3]

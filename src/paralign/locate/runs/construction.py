@@ -169,11 +169,16 @@ class Passage:
 
     @cached_property
     def right(self) -> list[tuple[Graph, Operation]]:
-        """Right operations of the run as it is, and of the mended one."""
+        """Right operations of the run as it is, and of the mended one.
+
+        None that takes a result of one at fault: it is right by what was put in its place.
+        """
         found: list[tuple[Graph, Operation]] = []
         for run in dict.fromkeys((self.judgement, self.guilt.mended or self.judgement)):
             for operation in run.candidate.operations:
                 if operation.number in self.guilty or not _is_right(run, operation, self.guilt.replaced):
+                    continue
+                if any(maker.number in self.guilty for maker in makers(operation.inputs)):
                     continue
                 found.append((run.candidate, operation))
         return found
