@@ -1,4 +1,4 @@
-"""Parameters of converted programs: how they start, what they learn, and what their layers say of them."""
+"""Parameters, their gradients, and several tensors as one index, in converted programs."""
 
 import json
 import subprocess
@@ -173,6 +173,27 @@ for optimizer in (torch.optim.AdamW(layer.parameters(), lr=0.1), torch.optim.Ada
 print(json.dumps([round(each, 3) for each in out]))
 """
 
+INDICES = """
+import json
+import torch
+
+x = torch.arange(9.0).reshape(3, 3)
+pairs = torch.tensor([[0, 1], [1, 2]])
+at = pairs.unbind(1)
+grid = torch.meshgrid(torch.tensor([0, 1]), torch.tensor([1, 2]), indexing="ij")
+y = x.clone()
+y[torch.triu_indices(3, 3).unbind(0)] = 0
+
+
+def several(x):
+    return x.chunk(3)
+
+
+first, second = pairs.unbind(1)
+out = [x[pairs.unbind(1)], x[at], x[torch.unbind(pairs)], x[grid], y, x[first, second]]
+print(json.dumps([[each.tolist() for each in out], len(x.unbind(0) + (x,)), isinstance(several(x), tuple), isinstance(x.chunk(3), tuple)]))
+"""
+
 
 def _both(folder, program):
     (folder / "source.py").write_text(program, encoding="utf-8")
@@ -185,7 +206,9 @@ def _both(folder, program):
     return ledger, [json.loads(each.stdout.splitlines()[-1]) for each in ran]
 
 
-@pytest.mark.parametrize("program", [STARTS, GRADIENTS, FROZEN, SIZES, LOSSES], ids=["starts", "gradients", "frozen", "sizes", "losses"])
+@pytest.mark.parametrize(
+    "program", [STARTS, GRADIENTS, FROZEN, SIZES, LOSSES, INDICES], ids=["starts", "gradients", "frozen", "sizes", "losses", "indices"]
+)
 def test_a_converted_program_says_what_the_original_says(tmp_path, program):
     ledger, (original, converted) = _both(tmp_path, program)
     assert not ledger.left

@@ -11,6 +11,7 @@ from paralign.catalogue.parameters import stored
 from paralign.port.edits.changed_parts import CAST_AND_CHANGED
 from paralign.port.edits.ledger import Fate
 from paralign.port.edits.tensor_results import OF_NO_ELEMENT
+from paralign.port.names.name_bindings import innermost
 from paralign.port.names.observing import place
 from paralign.port.names.ownership import guessed_owner
 from paralign.port.names.values import Certainty, Form, Use
@@ -53,6 +54,11 @@ _WORKERS = (
     "Only where they do: give NumPy arrays, which the loader makes tensors of."
 )
 
+#: what gives several tensors in a tuple, and in a list in Paddle
+_LISTED = frozenset({
+    "torch.unbind", "torch.chunk", "torch.meshgrid", "torch.Tensor.unbind", "torch.Tensor.chunk",
+})  # fmt: skip
+
 #: what is said of a tensor that becomes text
 TEXT = "another text in Paddle where it is no single number"
 
@@ -66,6 +72,17 @@ _SHARING = frozenset({"data", "grad", "T", "mT", "H", "mH", "real", "imag"})
 
 #: methods whose names alone are right in Paddle
 _PLAIN = frozenset({"backward", "item", "detach", "cpu", "numpy", "tolist"})
+
+
+def _whole_values(node: ast.AST) -> list[ast.expr]:
+    """The parts of an expression for which a tuple is something else than a list."""
+    if isinstance(node, ast.Subscript):
+        return [node.slice]
+    if isinstance(node, ast.BinOp):
+        return [node.left, node.right]
+    if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
+        return node.args[:1]
+    return [node.value] if isinstance(node, ast.Return) and node.value is not None else []
 
 
 def _has_workers(given: Mapping[str, ast.expr]) -> bool:
@@ -285,6 +302,7 @@ class CallConverter(Mixer):
         else:
             self.edited(node, use, made)
         self._iterated(node, use)
+        self._indexed(node, use)
         made.conditions += self._conditions_of(node, use, made)
         if use.name.endswith(".state_dict"):
             made.conditions.append("Other names in Paddle: _mean and _variance for running statistics, no num_batches_tracked.")
@@ -359,6 +377,30 @@ class CallConverter(Mixer):
             if id(value) not in values:  # a dtype in its place
                 made.bound.given["dtype"] = value
                 made.removed.add("dtype")
+
+    def _indexed(self, node: ast.Call, use: Use) -> None:
+        """Make a tuple of several tensors that are used as one value.
+
+        ``x[places.unbind(1)]`` takes one along each axis; Paddle gives a list, which is one index for the first axis.
+        """
+        if use.name not in _LISTED or not self._is_asked_whole(node):
+            return
+        parent = self._parent()
+        around = parent if isinstance(parent, ast.expr) and not isinstance(parent, ast.Subscript) else None
+        self.text.edit(self.text.start(node), self.text.start(node), "tuple(", around)
+        self.text.edit(self.text.end(node), self.text.end(node), ")", around, closes=True)
+
+    def _is_asked_whole(self, node: ast.Call) -> bool:
+        """Whether several tensors are used as one value, and not one by one."""
+        parent = self._parent()
+        if isinstance(parent, ast.Subscript):
+            return parent.slice is node
+        if isinstance(parent, ast.Call):
+            return getattr(parent.func, "id", "") == "isinstance"
+        if isinstance(parent, ast.Assign) and len(parent.targets) == 1 and isinstance(parent.targets[0], ast.Name):
+            name, scope = parent.targets[0].id, innermost(self._parents)[0]
+            return any(getattr(part, "id", "") == name for each in ast.walk(scope) for part in _whole_values(each))
+        return isinstance(parent, ast.BinOp | ast.Return)
 
     def _iterated(self, node: ast.Call, use: Use) -> None:
         """``next(model.parameters())``: Paddle gives a list."""
