@@ -11,7 +11,7 @@ import pytest
 from paralign.adapters.numpy import NumpyAdapter
 from paralign.api import check
 from paralign.dtypes import EPS
-from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, Coverage, Side
+from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED, Coverage, Side
 
 RANDOM = np.random.RandomState(0)
 X = RANDOM.randn(8, 6).astype("float32")
@@ -297,6 +297,60 @@ def test_metrics_that_part_on_coarse_scores_without_ties_are_warned_about():
 
     result = run(metric(accuracy), metric(coarse), "metric", inputs=np.tile(X, (5, 1)), labels=np.arange(40) % 3)
     assert any("they also do where no two scores are equal" in w for w in result.warnings), result.warnings
+
+
+def as_they_are(function):
+    """A metric of a model that hands on what it is given."""
+    return {**metric(function), "model": lambda x: x}
+
+
+def top(places):
+    """The share of samples whose label is among the best scores."""
+
+    def metric(outputs, labels):
+        best = np.argsort(-outputs, axis=1)[:, :places]
+        return {"top": float((best == labels[:, None]).any(1).mean())}
+
+    return metric
+
+
+@pytest.mark.parametrize(("places", "verdict"), [(2, ALIGNED), (3, UNDERPOWERED)])
+def test_places_that_no_real_label_tells_apart_are_told_apart_by_ranked_ones(places, verdict):
+    scores = np.random.RandomState(2).randn(64, 6).astype("float32")
+    result = run(as_they_are(top(2)), as_they_are(top(places)), "metric", inputs=scores, labels=scores.argmax(1))
+    assert result.verdict == verdict, [(p.key, p.notes) for p in result.pairs]
+    said = [n for n in result.notes if "where the labels are the second, third, … best class, the metrics differ" in n]
+    assert bool(said) == (verdict == UNDERPOWERED)
+
+
+def test_ranked_labels_leave_out_masked_scores_and_labels_that_are_left_out():
+    scores = np.random.RandomState(2).randn(64, 6).astype("float32")
+    scores[:, 5] = -1e9
+    labels = scores.argmax(1)
+    labels[:8] = -100
+
+    def mean(outputs, wanted, floor):
+        kept = np.asarray(wanted) >= 0
+        return {"mean": float(np.maximum(np.asarray(outputs)[kept, wanted[kept]], floor).mean())}
+
+    result = run(as_they_are(lambda o, t: mean(o, t, -1e3)), as_they_are(lambda o, t: mean(o, t, -1e4)), "metric", inputs=scores, labels=labels)
+    assert result.verdict == ALIGNED, [(p.key, p.notes) for p in result.pairs]
+
+
+def test_ranked_labels_are_not_tried_where_a_class_would_lose_all_its_samples():
+    def of_classes(outputs, labels, empty):
+        hits = outputs.argmax(1) == labels
+        return {"mean": float(np.mean([hits[labels == c].mean() if (labels == c).any() else empty for c in range(3)]))}
+
+    scores = np.eye(3, dtype="float32")[[0, 1, 2, 0, 1, 2]] + np.float32([3, 0, 0])  # the third class is the best of no sample but its own
+    result = run(
+        as_they_are(lambda o, t: of_classes(o, t, 0)),
+        as_they_are(lambda o, t: of_classes(o, t, 1)),
+        "metric",
+        inputs=scores,
+        labels=np.array([0, 1, 2, 0, 1, 2]),
+    )
+    assert result.verdict == ALIGNED, [(p.key, p.notes) for p in result.pairs]
 
 
 def test_probes_say_nothing_of_metrics_that_differ_on_the_real_scores():

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from paralign.errors import WorkerFailed
-from paralign.model import DIVERGED
+from paralign.model import DIVERGED, UNDERPOWERED
 from paralign.stages.common.judging import ROUNDING, paired, points_of
 from paralign.worker.evaluation.probes import BROKEN
 from paralign.worker.protocol import Ignorable, Probed, Probes
@@ -29,10 +29,15 @@ USUAL_SPLITS = ("train", "val")
 SAME = 1e-3
 
 
+#: results beyond this come of labels that have no score
+MODERATE = 1e3
+
+
 class Weight(Enum):
     """What a difference on a probe means."""
 
     DIVERGES = "diverges"  #: real data have such batches
+    DOUBTS = "doubts"  #: real data may have them, and those of this check do not tell
     WARNS = "warns"  #: real data may have them
     FINITE = "finite"  #: only whether the result is a finite number counts: what follows from a NaN is open
     TIES = "ties"  #: as was measured, with the equal scores told apart
@@ -52,6 +57,7 @@ class Probe:
 
 PROBES = {
     "ties": Probe("on coarsely rounded scores, many of them equal,", Weight.TIES),
+    "ranked": Probe("where the labels are the second, third, … best class,", Weight.DOUBTS),
     "one_class": Probe("where only one class occurs", Weight.WARNS),
     "absent_class": Probe("where one class is neither predicted nor labelled", Weight.WARNS),
     "mostly_ignored": Probe("where half of the samples are to be ignored", Weight.DIVERGES),
@@ -215,6 +221,12 @@ def _differs(result: StageResult, function: str, name: str, about: Probe, found:
     if about.weight is Weight.TIES:
         _tied(result, function, told, captures, answers[0], wrong)
         return
+    if about.weight is Weight.DOUBTS and all(map(_is_moderate, values)):
+        for pair in pairs:
+            if pair.key == key:
+                pair.judged, pair.verdict = True, UNDERPOWERED
+                pair.notes.append(told)
+        return
     if about.weight is not Weight.DIVERGES:
         (result.warnings if about.refusal else result.notes).append(told)
         return
@@ -223,6 +235,11 @@ def _differs(result: StageResult, function: str, name: str, about: Probe, found:
             pair.judged, pair.verdict = True, DIVERGED
             pair.notes.append(told)
     result.notes.append(told)
+
+
+def _is_moderate(value: Any) -> bool:
+    """Whether a result is a number that real values might give, not one of a mask."""
+    return bool(np.isfinite(value).all() and np.abs(value.astype(np.float64)).max(initial=0.0) < MODERATE)
 
 
 def _several(function: str) -> str:

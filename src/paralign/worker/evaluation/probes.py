@@ -35,6 +35,9 @@ SIZES = (0.05, 0.13, 0.3, 0.45, 0.7, 1.0, 1.6)
 #: bytes of all outputs and labels, and samples, beyond which each is taken once: a loss may hold every sample against every other
 MOST, ROWS = 1 << 26, 4_096
 
+#: ranks that labels take in turn
+RANKS = 8
+
 #: scores this many times the median one mask something
 MASKED = 100.0
 
@@ -179,6 +182,26 @@ def _one_class(given: Given) -> Any:
     left_out = left_out_by_labels(given)
     counted = given.numbers if left_out is None else given.numbers[given.numbers != left_out]
     return [labelled(given, lambda a: np.full_like(a, counted.flat[0]))] if counted.size else NO_CLASSES
+
+
+def _ranked(given: Given) -> Any:
+    """Labels that are the second, third, … best class of their samples, in turn; what is left out stays so.
+
+    Real samples of a model that knows nothing yet rarely have them where a place more or less decides. Masked scores are no classes.
+    """
+    if given.scores is None or given.target is None or not np.isfinite(given.values).all():
+        return NO_CLASSES
+    rows = np.moveaxis(given.values, given.axis, -1)
+    usual = MASKED * max(float(np.median(np.abs(rows))), 1e-12)
+    order = np.argsort(-rows, axis=-1, kind="stable")
+    counted = np.maximum((np.abs(rows) <= usual).sum(-1), 1)
+    turn = np.arange(counted.size).reshape(counted.shape) % RANKS % counted
+    labels = np.take_along_axis(order, turn[..., None], -1)[..., 0]
+    left_out = (given.numbers < 0) | (given.numbers == IGNORED)
+    missing = np.setdiff1d(given.numbers[~left_out], labels[~left_out])
+    if missing.size and np.unique(given.numbers[~left_out]).size == rows.shape[-1]:
+        return "a class that the real labels have would have none"
+    return [labelled(given, lambda numbers: np.where(left_out, numbers, labels))]
 
 
 def _absent_class(given: Given) -> Any:
@@ -346,6 +369,7 @@ def _soft(given: Given) -> Any:
 
 MAKERS: Dict[str, Callable[[Given], Any]] = {
     "ties": _ties,
+    "ranked": _ranked,
     "one_class": _one_class,
     "absent_class": _absent_class,
     "mostly_ignored": _mostly_ignored,
