@@ -333,7 +333,9 @@ def test_ranked_labels_leave_out_masked_scores_and_labels_that_are_left_out():
         kept = np.asarray(wanted) >= 0
         return {"mean": float(np.maximum(np.asarray(outputs)[kept, wanted[kept]], floor).mean())}
 
-    result = run(as_they_are(lambda o, t: mean(o, t, -1e3)), as_they_are(lambda o, t: mean(o, t, -1e4)), "metric", inputs=scores, labels=labels)
+    result = run(
+        as_they_are(lambda o, t: mean(o, t, -1e3)), as_they_are(lambda o, t: mean(o, t, -1e4)), "metric", inputs=scores, labels=labels
+    )
     assert result.verdict == ALIGNED, [(p.key, p.notes) for p in result.pairs]
 
 
