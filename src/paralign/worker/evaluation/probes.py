@@ -187,7 +187,8 @@ def _one_class(given: Given) -> Any:
 def _ranked(given: Given) -> Any:
     """Labels that are the second, third, … best class of their samples, in turn.
 
-    What is left out stays so. Real samples of a model that knows nothing yet rarely have them where a place more or less decides. Masked scores are no classes.
+    What is left out stays so. Real samples of a model that knows nothing yet rarely have them where a place more or less decides. Masked
+    scores are no classes.
     """
     if given.scores is None or given.target is None or not np.isfinite(given.values).all():
         return NO_CLASSES
