@@ -260,7 +260,7 @@ def build_dataloader(split):
 
 
 @pytest.mark.parametrize("framework", ["torch", "paddle"])
-@pytest.mark.parametrize(("count", "said"), [(100, "keep num_workers=0, the fastest for"), (2, "the loader gives too few batches")])
+@pytest.mark.parametrize(("count", "said"), [(100, "keep num_workers=0, the one number"), (2, "the loader gives too few batches")])
 def test_a_loader_of_a_data_set_without_indices_is_timed(tmp_path, framework, count, said):
     pytest.importorskip(framework)
     made = {}
