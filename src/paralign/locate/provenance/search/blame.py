@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from paralign.locate.provenance.search import counterpart_operand, crossed_names, other_operand, other_rows, same_work
+from paralign.locate.provenance.search import compared_operands, counterpart_operand, crossed_names, other_operand, other_rows, same_work
 from paralign.locate.provenance.search.chosen_places import Places
 from paralign.locate.provenance.search.loop_series import LoopSeries
 from paralign.locate.provenance.search.other_codes import Codes
@@ -58,6 +58,7 @@ class Blamed:
 
     ``placed``: it is right by itself, and not what the reference takes there. ``due``: what made the reference's value in place of the
     wrong one that the search began with, where that is known. ``note``: what is said of it, '' for what is said of any expression.
+    ``is_alone``: all that it was made of was compared and is the reference's.
     """
 
     expression: Expression
@@ -66,6 +67,7 @@ class Blamed:
     placed: bool = False
     due: Expression | None = None
     note: str = ""
+    is_alone: bool = False
 
     @property
     def is_table(self) -> bool:
@@ -142,6 +144,12 @@ class Search:
             self._right[each] = found
         return self._right[each]
 
+    def _is_right_in_order(self, each: Expression) -> bool:
+        """Whether a value was compared and is the reference's, its elements in their order."""
+        if self.is_right(each) is not True:
+            return False
+        return each.mark[0] not in ("a", "l") or each.size == 1 or each in self._sound or self.seen.has_ordered(each)
+
     def _drawn_behind(self, each: Expression) -> Expression | None:
         """The draw that made a number, if the reference draws so too: one of its is due."""
         first = origin(each)
@@ -203,6 +211,14 @@ class Search:
 
     def first(self) -> Blamed | None:
         """The expression at fault; None where nothing of the user's own led to the value."""
+        found = self._first()
+        if found is not None and not found.placed:
+            found.is_alone = compared_operands.are_right(
+                found.expression, self._beside(found.expression, found.reference), self._is_right_in_order
+            )
+        return found
+
+    def _first(self) -> Blamed | None:
         if self.root.size > 1 and self.root.numbers is not None and self.is_right(self.root) and self.root.mark[0] == "a":
             return self._first_disordered()
         chain: list[Expression] = []
