@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from paralign import cli
+from paralign.adapters import packages
 from paralign.capture import Capture, CaptureWriter
 from paralign.context import Context
 from paralign.errors import UsageError, WorkerFailed
@@ -178,6 +179,33 @@ def test_a_port_that_changes_the_specification_is_told(case):
     found = verify(port, spec, rounds=1)
     assert found.judgement is Judgement.TAMPERED
     assert any("files of the judge changed" in reason and "extra.toml" in reason for reason in found.reasons)
+
+
+def test_packages_of_adapters_are_hashed_and_a_port_that_changes_one_is_told(case, tmp_path, monkeypatch):
+    spec, port = case
+    adapter = tmp_path / "site" / "tiny_adapter.py"
+    about = adapter.parent / "tiny_adapter-1.0.dist-info"
+    about.mkdir(parents=True)
+    adapter.write_text("def create():\n    return None\n")
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: tiny-adapter\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[paralign.adapters]\ntinygrad = tiny_adapter:create\n")
+    monkeypatch.syspath_prepend(adapter.parent)
+    packages.places.cache_clear()
+    try:
+        before = verify(port, spec, rounds=1)
+        (port / "port.py").write_text(C._port(f"open({str(adapter)!r}, 'a').write('#')\nreturn self.right(x)"))
+        found = verify(port, spec, rounds=1)
+        after = verify(port, spec, rounds=1)
+    finally:
+        monkeypatch.undo()
+        packages.places.cache_clear()
+    assert before.judgement is Judgement.ACCEPTED
+    assert {"paralign_jax", "paralign_onnxruntime", "tiny_adapter"} <= set(before.adapters)
+    assert json.loads(before.to_json())["adapters"] == before.adapters
+    assert found.judgement is Judgement.TAMPERED
+    assert any("files of the judge changed" in reason and "tiny_adapter.py" in reason for reason in found.reasons)
+    same = {name for name, known in before.adapters.items() if after.adapters[name] == known}
+    assert same == set(before.adapters) - {"tiny_adapter"}
 
 
 def test_stages_that_a_side_cannot_do_make_it_inconclusive(case):

@@ -138,6 +138,12 @@ def sources() -> List[Path]:
     return [path for paths in found for path in paths]
 
 
+def roots() -> Dict[str, Path]:
+    """Package that workers are told of -> its folder, or its file where it is one module."""
+    firsts = {value.partition(":")[0].partition(".")[0]: Path(file) for file, value, _ in _told_files().values()}
+    return {name: first.parent if first.name == _FIRST else first for name, first in sorted(firsts.items())}
+
+
 def _installed() -> Dict[str, Place]:
     from importlib.metadata import entry_points
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from paralign.adapters import packages
 from paralign.capture.bounds import checked_path, near
 from paralign.errors import UsageError
 from paralign.run.project import read
@@ -24,7 +25,7 @@ STAGES = ("weights", "forward", "backward")
 class Case:
     """What is judged: the specification as a project, and the port's folder.
 
-    Also the judge's own files, and modules that the port may not import.
+    Also the judge's own files, the packages of adapters that the processes are told of, and modules that the port may not import.
     """
 
     project: Project
@@ -35,6 +36,7 @@ class Case:
     kinds: tuple[Kind, ...] = ()
     sizes: tuple[int, ...] = ()
     tables: bool = False
+    adapters: dict[str, Path] = field(default_factory=dict)
 
 
 def read_case(port: Path, specification: Path) -> Case:
@@ -81,7 +83,7 @@ def read_case(port: Path, specification: Path) -> Case:
         raise UsageError(
             "the candidate's root lies outside of the port", where=str(project.candidate.root), hint="correct [candidate] root"
         )
-    return Case(project, folder, port, Path(__file__).parents[1], forbidden - _modules(port))
+    return Case(project, folder, port, Path(__file__).parents[1], forbidden - _modules(port), adapters=packages.roots())
 
 
 def _check_drawn(name: str, spec: Any, project: Project) -> None:

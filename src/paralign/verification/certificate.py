@@ -44,8 +44,8 @@ class Round:
 class Certificate:
     """The judgement, why, and what it is about.
 
-    ``specification``, ``port`` and ``judge`` are SHA-256 of the files; ``versions`` those of both sides' frameworks. ``looked`` says in
-    words what was compared, ``weaknesses`` what was not.
+    ``specification``, ``port`` and ``judge`` are SHA-256 of the files, ``adapters`` of those of each package of adapters that the processes
+    were told of; ``versions`` those of both sides' frameworks. ``looked`` says in words what was compared, ``weaknesses`` what was not.
     """
 
     judgement: Judgement
@@ -59,6 +59,7 @@ class Certificate:
     weaknesses: list[str]
     created: str
     port_files: dict[str, str] = field(default_factory=dict)
+    adapters: dict[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON holds it."""

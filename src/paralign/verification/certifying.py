@@ -75,6 +75,7 @@ def certify(
         beside.weaknesses(case.port) + _weaknesses(case, seen, sizes),
         datetime.now(timezone.utc).isoformat(timespec="seconds"),
         {str(Path(file).relative_to(case.port)): known for file, known in sorted(port.items())},
+        {name: tampering.digest(files_below(root, before), root.parent) for name, root in case.adapters.items()},
     )
 
 

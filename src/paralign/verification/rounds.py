@@ -79,7 +79,7 @@ def verify(
     """
     case = read_case(port, specification)
     case.kinds, case.sizes, case.tables = kinds(draws - 1), sizes, tables
-    guarded = [case.specification, case.package]
+    guarded = [case.specification, case.package, *case.adapters.values()]
     before, own = tampering.fingerprints(guarded), tampering.fingerprints([case.port], tampering.OF_A_PORT)
     began = time.time()
     seen, beside = [], Outside()

@@ -132,9 +132,11 @@ def _below(file: str, folders: list[str]) -> bool:
 
 
 def fingerprints(folders: Iterable[Path], passed_over: Container[str] = _PASSED_OVER) -> dict[str, str]:
-    """Path -> fingerprint of every file below some folders."""
+    """Path -> fingerprint of every file below some folders; of what is a file, its own."""
     found = {}
     for folder in folders:
+        if folder.is_file():
+            found[str(folder)] = fingerprint(str(folder)) or "unreadable"
         for place, inner, files in os.walk(folder):
             inner[:] = sorted(name for name in inner if name not in passed_over)
             for name in sorted(files):
