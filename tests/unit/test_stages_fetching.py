@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from minilanguage import Machine, drawn
 
 from paralign.capture import Capture, CaptureWriter
+from paralign.locate import described
 from paralign.locate.laboratory import watched as watching
 from paralign.locate.laboratory.recorded_values import fetch, repeated
 from paralign.locate.laboratory.watched import Watched
@@ -22,7 +23,7 @@ from paralign.locate.runs.dataflow import Graph
 from paralign.locate.suspects.patching import Patch
 from paralign.model import Manifest
 from paralign.run.recorder import Outdated
-from paralign.worker.protocol import Operations
+from paralign.worker.protocol import Operations, runs_of
 
 X, P = {"x": drawn(1, 4, 6)}, {"w": drawn(2, 6, 5), "b": drawn(3, 5)}
 RUN = "float64"
@@ -159,6 +160,25 @@ def test_a_reference_that_never_computes_the_same_twice_is_said_to(tmp_path):
     assert watched.remarks() == []
     assert watched.values([value]) == {}
     assert watched.remarks() == ["1 values could not be had again: the model does other operations, or makes other values, in each run"]
+
+
+@pytest.mark.parametrize(("run", "is_told"), [("float64", True), ("native", False)])
+def test_why_a_side_was_not_watched_in_float64_is_said(tmp_path, run, is_told):
+    watched = laboratory(tmp_path)
+    runs_of(watched.candidate).failed[run] = "E: no kernel"
+    told = watched.remarks()
+    assert bool(told) is is_told
+    assert all(line.startswith("operations of the candidate could not be watched in float64: E: no kernel; ") for line in told)
+
+
+def test_steps_without_lines_are_not_announced():
+    guilt = SimpleNamespace(
+        trial=SimpleNamespace(region=[SimpleNamespace(source=None)]), repair=None, relation="", confirmed=True, seen=True
+    )
+    guilt.repeats = []
+    assert "by these" not in described._notes(guilt, described.Kind.REGION, None)[0]
+    guilt.trial.region[0].source = "net.py:3"
+    assert described._notes(guilt, described.Kind.REGION, None)[0].endswith(", by these: net.py:3")
 
 
 def test_an_experiment_on_a_candidate_that_went_another_way_is_not_believed(tmp_path):

@@ -180,6 +180,18 @@ def test_arguments_that_agree_are_left_out():
     assert not [line for line in told(StageResult("forward", DIVERGED, divergence=same)) if "arguments" in line]
 
 
+@pytest.mark.parametrize(("kind", "own"), [("different", {"kernel_size": 3}), ("region", {"approximate": "tanh"})])
+def test_arguments_of_operations_unlike_each_other_are_left_out(kind, own):
+    unlike = Divergence(Point("a", "gelu", arguments={"approximate": "none"}), Point("b", "conv", arguments=own), what=kind)
+    assert not [line for line in told(StageResult("forward", DIVERGED, divergence=unlike)) if "arguments" in line]
+    alike = Divergence(
+        Point("a", "gelu", arguments={"approximate": "none", "dim": 1}),
+        Point("b", "gelu", arguments={"approximate": "tanh", "axis": 1}),
+        what="different",
+    )
+    assert [line for line in told(StageResult("forward", DIVERGED, divergence=alike)) if "arguments" in line]
+
+
 def test_an_error_within_the_noise_is_not_said_to_be_a_share_of_it():
     within = Divergence(Point("fc"), Point("fc"), what="order", error=1e-9, noise=1e-7, error_before=0.0, confirmed=True)
     assert "error 1.0e-09; of its inputs 0" in [line.strip() for line in told(StageResult("forward", DIVERGED, divergence=within))]

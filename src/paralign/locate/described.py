@@ -254,10 +254,8 @@ def _notes(guilt: Guilt, what: Kind, other: Operation | None) -> list[str]:
         Kind.ORDER: "the right elements, in another order",
         Kind.MISWIRED: "the reference takes another value here",
         Kind.GIVEN: "a parameter, buffer or constant that goes in is none of the reference's",
-        Kind.REGION: "computed in other steps than the reference's (why may be one that is missing, or a value handed in), by these",
+        Kind.REGION: f"computed in other steps than the reference's (why may be one that is missing, or a value handed in){_steps(guilt)}",
     }[what]
-    if what == Kind.REGION:
-        said += f": {_first_lines(_region(guilt))}"
     notes = list(filter(None, (said, _related(guilt))))
     if not guilt.confirmed:
         notes.append("suspected: no run with a value of the reference in its place could confirm it")
@@ -267,6 +265,12 @@ def _notes(guilt: Guilt, what: Kind, other: Operation | None) -> list[str]:
         places = ", ".join(dict.fromkeys(o.module or "the model itself" for o in guilt.repeats[:3]))
         notes.append(f"the same at {len(guilt.repeats)} more places: {places}{' …' if len(guilt.repeats) > 3 else ''}")  # noqa: PLR2004 - a few suffice
     return notes
+
+
+def _steps(guilt: Guilt) -> str:
+    """The lines of the steps at fault, as the end of a sentence; '' where none is known."""
+    lines = _region(guilt)
+    return f", by these: {_first_lines(lines)}" if lines else ""
 
 
 def _first_lines(lines: list[str]) -> str:

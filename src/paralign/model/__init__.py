@@ -5,7 +5,7 @@ Everything here runs on Python 3.8 with numpy alone.
 
 from __future__ import annotations
 
-from paralign.model.argument_differences import ArgumentDifference, argument_differences
+from paralign.model.argument_differences import ArgumentDifference, are_comparable, argument_differences
 from paralign.model.as_json import plain
 from paralign.model.divergences import Divergence, Finding, LineProposal, OtherAxis, Point, TracedValue
 from paralign.model.judged_pairs import (
@@ -60,6 +60,7 @@ __all__ = [
     "Tolerance",
     "TracedValue",
     "Unjudged",
+    "are_comparable",
     "argument_differences",
     "overall",
     "plain",

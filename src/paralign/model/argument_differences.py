@@ -23,6 +23,9 @@ _LEFT_OUT = frozenset({
 #: relative distance up to which two numbers are one: an argument may be kept in float32
 _ONE = 1e-6
 
+#: kinds of faults at which the reference's operation is another step than the candidate's
+_OF_OTHER_STEPS = frozenset({"missing", "extra", "region"})
+
 
 class ArgumentDifference(NamedTuple):
     """An argument by the candidate's name, its value there and in the reference."""
@@ -47,6 +50,20 @@ def argument_differences(reference: Mapping[str, Any], candidate: Mapping[str, A
         if _is_other(value, due[common]):
             found.append(ArgumentDifference(name, value, due[common]))
     return found
+
+
+def are_comparable(kind: str, reference: Mapping[str, Any], candidate: Mapping[str, Any]) -> bool:
+    """Whether the arguments of two operations at a fault are of one kind of operation.
+
+    Not where a step is missing, extra or made of others, nor where no argument of either means what one of the other does.
+
+    >>> are_comparable("different", {"eps": 0.001}, {"epsilon": 1e-05}), are_comparable("different", {"eps": 0.001}, {"groups": 2})
+    (True, False)
+    """
+    if kind in _OF_OTHER_STEPS:
+        return False
+    names = [{_CALLED.get(name, name) for name in given if name not in _LEFT_OUT} for given in (reference, candidate)]
+    return not all(names) or bool(names[0] & names[1])
 
 
 def spread_out(one: Any, other: Any) -> List[List[Any]]:

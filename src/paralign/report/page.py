@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from paralign.capture.bounds import open_regular
 from paralign.errors import UsageError, one_line, shortened
-from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED, argument_differences
+from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED, are_comparable, argument_differences
 from paralign.registry import BY_NAME
 from paralign.report import figures as drawn
 from paralign.report.artifacts import replace
@@ -197,6 +197,8 @@ def _differing(fault: Fault) -> list[tuple[str, str]]:
     if fault.reference is None or fault.candidate is None:
         return []
     first, second = fault.reference.arguments, fault.candidate.arguments
+    if not are_comparable(fault.kind, first, second):
+        return []
     known_names = argument_differences(first, second)
     if known_names:  # of one meaning under two names: the others are each framework's own
         own = ", ".join(f"{name}={value}" for name, value, _ in known_names)

@@ -17,7 +17,7 @@ from rich.text import Text
 from paralign import errors
 from paralign.errors import one_line
 from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED
-from paralign.model.argument_differences import spread_out
+from paralign.model.argument_differences import are_comparable, spread_out
 from paralign.report import language
 from paralign.report.findings import patched, words
 from paralign.report.language import say
@@ -333,6 +333,8 @@ def _arguments(divergence: Divergence) -> list[str]:
     same: set[str] = set()
     if divergence.reference is not None and divergence.candidate is not None:
         other = given["candidate"]
+        if not are_comparable(divergence.what, given["reference"], other):
+            return []
         same = {name for name, value in given["reference"].items() if name in other and _alike(value, other[name])}
     lines = []
     for side, arguments in given.items():

@@ -18,7 +18,7 @@ from paralign.locate.lines import tables
 from paralign.locate.runs.counterparts import ordered_distance
 from paralign.locate.runs.dataflow import Graph
 from paralign.locate.runs.judgement import COORDINATES, Judgement, Scale
-from paralign.model import Manifest
+from paralign.model import Manifest, Pass
 from paralign.run.recorder import Outdated, both
 from paralign.worker.protocol import Constants, Operations, Stepping, runs_of
 from paralign.worker.sides.session import DOUBLE, NATIVE
@@ -280,8 +280,15 @@ class Watched(Recorded):
         return found
 
     def remarks(self) -> list[str]:
-        """What could not be tried because a side does other operations each time it is run."""
+        """What could not be watched in float64, or not be tried as runs do other operations."""
         said = []
+        for side, capture in (("reference", self.reference), ("candidate", self.candidate)):
+            failed = {reason: None for run, reason in runs_of(capture).failed.items() if Pass.of(run).precision == DOUBLE}
+            said += [
+                f"operations of the {side} could not be watched in float64: {reason}; they are compared as they are computed natively, "
+                "where rounding hides what is small, and the line that is named may be that of a whole module"
+                for reason in failed
+            ]
         if self.lost:
             said.append(
                 f"{len(self.lost)} values could not be had again: the model does other operations, or makes other values, in each run"
