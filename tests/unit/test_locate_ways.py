@@ -258,3 +258,32 @@ def test_an_error_that_a_greater_value_hides_is_followed_to_where_it_was_made(tm
     assert lines(found)[:1] == [line_of("branch")]
     assert found[0].confirmed
     assert located(tmp_path / "same", program(tanh=True), program(tanh=True)) == []
+
+
+# -- biases of zeros ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_bias_of_zeros_is_no_idle_step_beside_a_pad_in_another_order(tmp_path):
+    """A step of its own adds it, and the reference's only sum on the way has an effect."""
+    given = {"x": drawn(1, 6, 12)}
+    held = {"w": drawn(2, 12, 12), "zeros": np.zeros(12), "k": drawn(3, 14, 12)}
+
+    def wide(m, x, before):
+        return m.operation("pad", lambda v: np.pad(v, ((0, 0), (before, 2 - before))), x, pad=[before, 2 - before])  # line: padded
+
+    def reference(m):
+        x = m.linear(m.input(), m.parameter("w"), m.parameter("zeros"))
+        return m.add(x, m.tanh(m.matmul(wide(m, x, 2), m.parameter("k"))))
+
+    def candidate(before):
+        def run(m):
+            x = m.add(m.matmul(m.input(), m.parameter("w")), m.parameter("zeros"))
+            x = m.add(m.tanh(m.matmul(wide(m, x, before), m.parameter("k"))), x)
+            return x
+
+        return run
+
+    assert Laboratory(tmp_path / "right", reference, candidate(2), given, held).divergences() == []
+    found = Laboratory(tmp_path / "wrong", reference, candidate(1), given, held).divergences()
+    assert lines(found)[:1] == [line_of("padded")]
+    assert len(found) == 1

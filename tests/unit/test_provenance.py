@@ -913,6 +913,18 @@ def test_the_factor_of_a_group(record, old, new, line):
     assert (found and found.expression.line) == line
 
 
+@pytest.mark.parametrize(("later", "line"), [(0.7, 4), (None, 4)])
+def test_the_factor_of_a_group_whose_schedule_goes_on_otherwise_past_its_end(record, later, line):
+    """One schedule begins anew after its last step, the other stays: that says nothing of a group's factor."""
+    old, new = '"lookups", "learning_rate": factor}', '"lookups", "learning_rate": factor * rate}'
+    reference, candidate = record(GROUPS_REFERENCE, _grouped), record(GROUPS.replace(old, new), _grouped)
+    if later is not None:
+        candidate.rates.append([rate * later for rate in candidate.rates[-1]])
+        reference.rates.append(list(reference.rates[-1]))
+    found = optimizer_settings.of_factor(tracing_back.Sides(reference, candidate))
+    assert found.expression.line == line
+
+
 ROWS = """
     import numpy as np
     DATA = ["31 11 41 15 59 92 65 35", "27 18 28 12 84", "16 10 33 98 87 49 89"]

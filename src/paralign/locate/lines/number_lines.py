@@ -89,6 +89,8 @@ class Numbers:
         operation, other = fault.operation, fault.other
         if fault.kind is Kind.DIFFERENT and other is not None and other.kind == operation.kind:
             return self._of_arguments(operation, other)
+        if fault.kind is Kind.ORDER and other is not None:
+            return self._of_places(operation, other)
         if fault.kind not in (Kind.REGION, Kind.GIVEN, Kind.MISSING):
             return None
         sides = self._recorded()
@@ -96,13 +98,20 @@ class Numbers:
             return None
         if fault.kind is Kind.GIVEN:
             buffer = _of_buffer(sides, operation, other)
-            if buffer is not None:
-                return buffer
+            found = buffer or _of_constant(sides, operation, other)
+            if found is not None:
+                return found
         lines = [line for each in (operation, *fault.guilt.trial.region) for line in each.stack[:1]]
         found = tracing_back.of_lines(sides, lines, _library_numbers(fault.judgement), _parameters(fault.judgement))
         if fault.kind is Kind.MISSING and found is not None and not found.is_table:
             return None
         return found
+
+    def _of_places(self, operation: Operation, other: Operation) -> Blamed | None:
+        """The expression that made the places from which elements are taken in another order."""
+        own, theirs = _taking_a_buffer(operation), _taking_a_buffer(other)
+        sides = self._recorded() if own is not None and theirs is not None else None
+        return None if sides is None or own is None else _of_buffer(sides, own, theirs)
 
     def _of_arguments(self, operation: Operation, other: Operation) -> Blamed | None:
         """The expression that made an argument which the reference's operation has otherwise."""
@@ -142,6 +151,21 @@ def _of_buffer(sides: tracing_back.Sides, operation: Operation, other: Operation
     if not due:  # the reference keeps it in another form, as edges in place of a matrix: what that is made of is known all the same
         return tracing_back.of_root(sides, f"buffer:{held[0].record.name}")
     return None if len(due) != 1 else tracing_back.of_value(sides, f"buffer:{held[0].record.name}", f"buffer:{due[0].record.name}")
+
+
+def _of_constant(sides: tracing_back.Sides, operation: Operation, other: Operation | None) -> Blamed | None:
+    """The expression that made the one array which an operation is given."""
+    given = [v for v in reached(operation.inputs, _whole) if v.maker is None and not v.record.name and v.digest is not None and v.size > 1]
+    if len(given) != 1 or other is None or not operation.stack or not other.stack:
+        return None
+    size, rms = digests.size_and_rms(given[0].digest or "")
+    return tracing_back.of_given(sides, (operation.stack[0], other.stack[0]), (int(size), rms))
+
+
+def _taking_a_buffer(operation: Operation) -> Operation | None:
+    """An operation, or what it only moves the result of, that takes a buffer."""
+    way = reached([operation], lambda o: makers(o.inputs) if o is operation or o.kind in MOVES else [], nearest_first=True)
+    return next((o for o in way if any(value.record.role == "buffer" for value in _held(o))), None)
 
 
 def _held(operation: Operation) -> list[Value]:

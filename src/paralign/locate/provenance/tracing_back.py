@@ -14,10 +14,10 @@ from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.provenance.blame_in_words import said, value_of
 from paralign.locate.provenance.search.blame import Blamed, Search
 from paralign.locate.provenance.search.deciding_conditions import Conditions
-from paralign.locate.provenance.values.expression_counterparts import TELLING, Counterparts
+from paralign.locate.provenance.values.expression_counterparts import TELLING, Counterparts, is_equal
 from paralign.locate.provenance.values.seen_masks import SeenMasks
 from paralign.locate.provenance.values.seen_values import Seen, SeenApart
-from paralign.locate.provenance.values.value_graph import COMMON, READINGS, SETTING, ValueGraph, behind, of_numbers_alone
+from paralign.locate.provenance.values.value_graph import COMMON, READINGS, SAME_RMS, SETTING, ValueGraph, behind, of_numbers_alone
 from paralign.locate.source import call_arguments
 from paralign.locate.source.call_arguments import is_number
 from paralign.model import LineProposal, Point
@@ -338,6 +338,30 @@ def of_lines(sides: Sides, lines: Iterable[str], numbers: Iterable[float] = (), 
             if blamed is not None:
                 found.setdefault(blamed.source, blamed)
     return next(iter(found.values())) if len(found) == 1 else None
+
+
+def of_given(sides: Sides, lines: tuple[str, str], known: tuple[int, float]) -> Blamed | None:
+    """The expression that made an array wrong which a line computes with.
+
+    None unless the reference's line computes with just one other array of that size.
+
+    Args:
+        sides: what was recorded of construction and a pass.
+        lines: of the candidate's operation and of the reference's.
+        known: the array's size and root mean square.
+    """
+    size, rms = known
+    own = [each for each in _arrays_at(sides.candidate, lines[0], size) if math.isclose(each.rms, rms, rel_tol=SAME_RMS)]
+    due = [each for each in _arrays_at(sides.reference, lines[1], size) if not own or is_equal(each, own[-1]) is False]
+    if not own or len({(each.rms, *each.mark[2][1:]) for each in due}) != 1:
+        return None
+    return Search(own[-1], due[-1], defaults=sides.reference.expressions, own=sides.candidate.expressions).first()
+
+
+def _arrays_at(graph: ValueGraph, line: str, size: int) -> list[Expression]:
+    """The arrays of a size that expressions of a line take."""
+    taken = [inner for each in graph.expressions if each.source == line and not each.is_copy for _, inner in each.values]
+    return [inner for inner in taken if inner.mark[0] == "a" and inner.numbers is not None and inner.size == size]
 
 
 def _is_strange(each: Expression, seen: Seen) -> bool:

@@ -133,6 +133,8 @@ def is_idle(judgement: Judgement, operation: Operation) -> bool:
         return False
     if not any(_is_near(judgement, v, operation.outputs[0]) for v in operation.inputs):
         return False
+    if any(v.is_parameter and judgement.is_right(v) for v in map(before_any_moves, operation.inputs)):
+        return False  # a bias of zeros has no effect in either program
     counterpart = judgement.counterpart(operation)
     return counterpart is not None and all(map(judgement.lacking, counterpart.outputs))
 

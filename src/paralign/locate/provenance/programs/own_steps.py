@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from paralign.locate.provenance.search.blame import Blamed, Search
 from paralign.locate.provenance.tracing_back import name, recorded, set_reference
 from paralign.locate.provenance.values.expression_counterparts import is_equal, origin
+from paralign.locate.provenance.values.expression_traits import identity
 from paralign.locate.provenance.values.seen_values import SeenApart
-from paralign.locate.provenance.values.value_graph import COMMON
+from paralign.locate.provenance.values.value_graph import COMMON, behind
 from paralign.locate.source.call_arguments import is_number
 
 if TYPE_CHECKING:
@@ -447,10 +448,13 @@ def strange_number(sides: Sides, seen: Seen) -> Blamed | None:
     It has to be written down as it is. None where there are several.
     """
     begin = sides.candidate.place("begin:0") or 0
+    right = {identity(each) for loss in _right_losses(sides) for each in behind(loss)}
     found: dict[str, Blamed] = {}
     for call in sides.candidate.expressions[begin:]:
         for role, inner in call.inputs if call.kind == "call" and call.file else ():
             if role in ("self", "function") or not is_number(inner.scalar) or inner.scalar in COMMON or seen.has(inner) is not False:
+                continue
+            if identity(inner) in right:  # what led to a right loss is another way to write it
                 continue
             blamed = Search(inner, None, seen, sides.reference.expressions).first()
             if blamed is not None:

@@ -262,7 +262,9 @@ def _ends_of_rate(sides: Sides, step: int) -> tuple[Expression | None, Expressio
 
 def of_factor(sides: Sides) -> Blamed | None:
     """The expression that made the factor of one group's rates wrong."""
-    factor = _wrong_factor(_of_groups(sides.candidate), _of_groups(sides.reference))
+    until = _steps_in_part_right(sides)
+    own, due = ([rates[:until] for rates in _of_groups(graph)] for graph in (sides.candidate, sides.reference))
+    factor = _wrong_factor(own, due) if until else None
     if factor is None or factor in COMMON:
         return None
     alike: Expression | None = None
@@ -275,6 +277,19 @@ def of_factor(sides: Sides) -> Blamed | None:
     if seen.has(alike):  # a right number that stands for another thing there: a rate in place of a factor
         return Blamed(alike, [alike]) if alike.kind == "operation" else None
     return wrong_itself(sides, Search(alike, None, seen, sides.reference.expressions).first())
+
+
+def _steps_in_part_right(sides: Sides) -> int:
+    """The first steps in which a group has a rate of the reference's.
+
+    A schedule past its end may go on otherwise.
+    """
+    count = 0
+    for own, due in zip(sides.candidate.rates, sides.reference.rates, strict=False):
+        if not any(is_close(a, b) for a in own for b in due):
+            break
+        count += 1
+    return count
 
 
 def _of_groups(graph: ValueGraph) -> list[tuple[float, ...]]:
