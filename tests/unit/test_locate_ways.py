@@ -278,8 +278,7 @@ def test_a_bias_of_zeros_is_no_idle_step_beside_a_pad_in_another_order(tmp_path)
     def candidate(before):
         def run(m):
             x = m.add(m.matmul(m.input(), m.parameter("w")), m.parameter("zeros"))
-            x = m.add(m.tanh(m.matmul(wide(m, x, before), m.parameter("k"))), x)
-            return x
+            return m.add(m.tanh(m.matmul(wide(m, x, before), m.parameter("k"))), x)
 
         return run
 

@@ -96,11 +96,16 @@ class Numbers:
         sides = self._recorded()
         if sides is None:
             return None
+        return self._of_what_is_given(sides, fault)
+
+    def _of_what_is_given(self, sides: tracing_back.Sides, fault: Fault) -> Blamed | None:
+        """The expression that made a buffer, an array or a number which a fault's lines take."""
+        operation = fault.operation
+        found = None
         if fault.kind is Kind.GIVEN:
-            buffer = _of_buffer(sides, operation, other)
-            found = buffer or _of_constant(sides, operation, other)
-            if found is not None:
-                return found
+            found = _of_buffer(sides, operation, fault.other) or _of_constant(sides, operation, fault.other)
+        if found is not None:
+            return found
         lines = [line for each in (operation, *fault.guilt.trial.region) for line in each.stack[:1]]
         found = tracing_back.of_lines(sides, lines, _library_numbers(fault.judgement), _parameters(fault.judgement))
         if fault.kind is Kind.MISSING and found is not None and not found.is_table:
