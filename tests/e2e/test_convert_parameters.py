@@ -194,6 +194,73 @@ out = [x[pairs.unbind(1)], x[at], x[torch.unbind(pairs)], x[grid], y, x[first, s
 print(json.dumps([[each.tolist() for each in out], len(x.unbind(0) + (x,)), isinstance(several(x), tuple), isinstance(x.chunk(3), tuple)]))
 """
 
+FUNCTIONS = """
+import json
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+out = []
+for frozen in (None, 0, 1, "w", "b"):
+    for training in (True, False):
+        x = torch.arange(24.0).reshape(4, 3, 2).sin()
+        weight, bias = nn.Parameter(torch.tensor([1.0, 2.0, 3.0])), nn.Parameter(torch.tensor([0.5, 0.0, 1.0]))
+        if frozen in (0, 1):
+            (weight, bias)[frozen].requires_grad_(False)
+        w, b = None if frozen == "w" else weight, None if frozen == "b" else bias
+        y = F.batch_norm(x, torch.zeros(3), torch.ones(3), w, b, training=training)
+        (y * torch.arange(24.0).reshape(4, 3, 2)).sum().backward()
+        for p in (weight, bias):
+            out.append([p.requires_grad, [round(each, 2) for each in p.grad.tolist()] if p.grad is not None else None])
+print(json.dumps(out))
+"""
+
+PARTS = """
+import json
+import torch
+from torch import nn
+
+out = []
+w = nn.Parameter(torch.zeros(6, 4))
+for at, part in enumerate(w.data.chunk(3)):
+    nn.init.constant_(part, at + 1.0)
+out.append(w.tolist())
+nn.init.constant_(w.data.split(2)[1], 9.0)
+a, b = w.detach().split([1, 3], dim=1)
+nn.init.ones_(a)
+out.append(w.tolist())
+with torch.no_grad():
+    a, b, c = w.chunk(3)
+    b.mul_(2.0)
+    c.fill_(5.0)
+    nn.init.zeros_(w.split(2, -1)[1])
+out.append(w.tolist())
+x = torch.arange(7.0)
+out += [[each.tolist() for each in x.chunk(n)] for n in (1, 2, 3, 4, 5, 6, 7, 9)]
+out += [[each.tolist() for each in torch.chunk(x.requires_grad_(), 4)]]
+out += [[each.tolist() for each in x.split(3)], [each.tolist() for each in torch.split(x, [3, 4])]]
+y = torch.cat([p * (i + 1) for i, p in enumerate(x.chunk(4))]).sum()
+y.backward()
+out.append(x.grad.tolist())
+z = torch.arange(6.0).reshape(2, 3)
+for v in (z.chunk(2), z.unbind(0), z, torch.meshgrid(z[0], z[1], indexing="ij"), z.split(1), list(z.unbind(1))):
+    out.append("tuple" if isinstance(v, tuple) else type(v).__name__ if isinstance(v, list) else "other")
+pairs = {"a": z.unbind(0), "b": z.unbind(1)}
+for name, v in pairs.items():
+    out.append(isinstance(v, tuple))
+
+
+def several():
+    kept = z.unbind(1)
+    held = [kept, z]
+    return [isinstance(each, tuple) for each in held]
+
+
+out += several()
+out.append(len(torch.zeros(0, 3).chunk(2)))
+print(json.dumps(out))
+"""
+
 
 def _both(folder, program):
     (folder / "source.py").write_text(program, encoding="utf-8")
@@ -207,7 +274,9 @@ def _both(folder, program):
 
 
 @pytest.mark.parametrize(
-    "program", [STARTS, GRADIENTS, FROZEN, SIZES, LOSSES, INDICES], ids=["starts", "gradients", "frozen", "sizes", "losses", "indices"]
+    "program",
+    [STARTS, GRADIENTS, FROZEN, SIZES, LOSSES, INDICES, FUNCTIONS, PARTS],
+    ids=["starts", "gradients", "frozen", "sizes", "losses", "indices", "functions", "parts"],
 )
 def test_a_converted_program_says_what_the_original_says(tmp_path, program):
     ledger, (original, converted) = _both(tmp_path, program)

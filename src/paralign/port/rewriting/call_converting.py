@@ -55,9 +55,10 @@ _WORKERS = (
 )
 
 #: what gives several tensors in a tuple, and in a list in Paddle
-_LISTED = frozenset({
-    "torch.unbind", "torch.chunk", "torch.meshgrid", "torch.Tensor.unbind", "torch.Tensor.chunk",
-})  # fmt: skip
+_LISTED = frozenset({"torch.unbind", "torch.meshgrid", "torch.Tensor.unbind"})
+
+#: functions that take several values one by one, whatever holds them
+_ONE_BY_ONE = frozenset({"len", "zip", "enumerate", "list", "tuple", "set", "map", "sum", "max", "min", "sorted", "reversed", "iter"})
 
 #: what is said of a tensor that becomes text
 TEXT = "another text in Paddle where it is no single number"
@@ -74,15 +75,17 @@ _SHARING = frozenset({"data", "grad", "T", "mT", "H", "mH", "real", "imag"})
 _PLAIN = frozenset({"backward", "item", "detach", "cpu", "numpy", "tolist"})
 
 
-def _whole_values(node: ast.AST) -> list[ast.expr]:
-    """The parts of an expression for which a tuple is something else than a list."""
-    if isinstance(node, ast.Subscript):
-        return [node.slice]
-    if isinstance(node, ast.BinOp):
-        return [node.left, node.right]
-    if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
-        return node.args[:1]
-    return [node.value] if isinstance(node, ast.Return) and node.value is not None else []
+def _is_one_by_one(node: ast.AST, parent: ast.AST) -> bool:
+    """Whether an expression of several values is used in a way for which a tuple is what a list is."""
+    if isinstance(parent, ast.Subscript | ast.Attribute):
+        return parent.value is node and not isinstance(getattr(parent, "slice", None), ast.Slice)
+    if isinstance(parent, ast.For | ast.AsyncFor | ast.comprehension):
+        return parent.iter is node
+    if isinstance(parent, ast.Assign):
+        return all(isinstance(each, ast.Tuple | ast.List) for each in parent.targets)
+    if isinstance(parent, ast.Call):
+        return getattr(parent.func, "id", "") in _ONE_BY_ONE and parent.func is not node
+    return isinstance(parent, ast.Starred | ast.Expr)
 
 
 def _has_workers(given: Mapping[str, ast.expr]) -> bool:
@@ -391,16 +394,20 @@ class CallConverter(Mixer):
         self.text.edit(self.text.end(node), self.text.end(node), ")", around, closes=True)
 
     def _is_asked_whole(self, node: ast.Call) -> bool:
-        """Whether several tensors are used as one value, and not one by one."""
+        """Whether several tensors may be used as one value, and not one by one."""
         parent = self._parent()
-        if isinstance(parent, ast.Subscript):
-            return parent.slice is node
-        if isinstance(parent, ast.Call):
-            return getattr(parent.func, "id", "") == "isinstance"
+        if _is_one_by_one(node, parent) or any("torch." in name for name in self._names_of(parent)):
+            return False
         if isinstance(parent, ast.Assign) and len(parent.targets) == 1 and isinstance(parent.targets[0], ast.Name):
             name, scope = parent.targets[0].id, innermost(self._parents)[0]
-            return any(getattr(part, "id", "") == name for each in ast.walk(scope) for part in _whole_values(each))
-        return isinstance(parent, ast.BinOp | ast.Return)
+            loads = [
+                (each, outer)
+                for outer in ast.walk(scope)
+                for each in ast.iter_child_nodes(outer)
+                if isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Load)
+            ]
+            return isinstance(scope, ast.Module) or not all(_is_one_by_one(*each) for each in loads)
+        return True
 
     def _iterated(self, node: ast.Call, use: Use) -> None:
         """``next(model.parameters())``: Paddle gives a list."""
