@@ -76,7 +76,7 @@ _PLAIN = frozenset({"backward", "item", "detach", "cpu", "numpy", "tolist"})
 
 
 def _is_one_by_one(node: ast.AST, parent: ast.AST) -> bool:
-    """Whether an expression of several values is used in a way for which a tuple is what a list is."""
+    """Whether several values are used in a way that a list and a tuple share."""
     if isinstance(parent, ast.Subscript | ast.Attribute):
         return parent.value is node and not isinstance(getattr(parent, "slice", None), ast.Slice)
     if isinstance(parent, ast.For | ast.AsyncFor | ast.comprehension):
