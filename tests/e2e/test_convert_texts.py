@@ -95,3 +95,31 @@ def test_batches_are_those_of_the_original(tmp_path):
     original, converted = map(json.loads, _both(tmp_path, BATCHES))
     assert original[0] == [["list", "a", "b"], ["list", "c"]]
     assert converted == original
+
+
+RAGGED = """
+from torch.utils.data import DataLoader, Dataset
+
+
+class Texts(Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, at):
+        return ["text"] * (1 + at % 2)
+
+
+if __name__ == "__main__":
+    print(list(DataLoader(Texts(), batch_size=2)))
+"""
+
+
+def test_what_cannot_be_one_batch_is_an_error_and_no_wait(tmp_path):
+    (tmp_path / "reference.py").write_text(RAGGED)
+    convert_code(tmp_path / "reference.py", tmp_path / "port.py", force=True)
+    said = []
+    for name in ("reference.py", "port.py"):
+        done = subprocess.run([sys.executable, name], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 1
+        said.append(done.stderr.strip().splitlines()[-1])
+    assert said[0] == said[1]
