@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 from tests.unit.test_provenance import line_of, record
 from tests.unit.test_provenance_counterparts import sides
 
 from paralign.locate.provenance import tracing_back
-from paralign.locate.provenance.search.blame import Search
 from paralign.locate.provenance.values.readings import is_part_of_path
-from paralign.locate.provenance.values.seen_values import Seen
 
 __all__ = ["record"]
 
@@ -81,7 +80,35 @@ def test_a_text_that_says_where_a_file_lies_is_told_from_one_that_chooses(record
     assert not is_part_of_path(texts["weight"])
 
 
-def test_no_text_of_a_path_is_blamed_for_a_number(record):
-    both = sides(record, PATH.replace('"conf"', '"settings"').replace("3.25", "2.25"), PATH)
-    found = Search(both.candidate.root("loss"), None, Seen(both.reference.expressions), both.reference.expressions).first()
-    assert found.expression.scalar == 3.25
+READ = """
+    import numpy as np
+    from pathlib import Path
+
+    ROOT = Path("FOLDER")
+
+    def table(split):
+        name = split + ".npy"
+        return np.load(ROOT / name)
+
+    def run():
+        return {"loss": float(np.mean(table("train") * 3.5))}  # HERE
+"""
+
+
+def test_another_file_that_is_read_is_named_by_its_text(record, tmp_path):
+    for number, split in enumerate(("train", "val")):
+        np.save(tmp_path / f"{split}.npy", np.random.RandomState(number).rand(12))
+    program = READ.replace("FOLDER", tmp_path.as_posix())
+    wrong = program.replace('table("train")', 'table("val")')
+    found = tracing_back.of_value(sides(record, program, wrong), "loss", "loss")
+    assert found.expression.scalar == "val"
+    assert found.expression.line == line_of(wrong)
+
+
+def test_a_number_of_the_reference_s_is_not_blamed_on_where_it_is_read(record, tmp_path):
+    for name in ("conf", "settings"):
+        np.save(tmp_path / f"{name}.npy", np.float64(0.7))
+    program = READ.replace("FOLDER", tmp_path.as_posix()).replace("np.load(ROOT / name)", "float(np.load(ROOT / name))")
+    both = sides(record, program.replace('table("train")', 'table("settings")'), program.replace('table("train")', 'table("conf")'))
+    source = next(e.source for e in both.candidate.expressions if e.scalar == 3.5).rpartition(":")[0] + f":{line_of(program)}"
+    assert tracing_back.of_number(both, source, 0.7) is None

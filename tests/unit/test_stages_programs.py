@@ -339,6 +339,47 @@ def test_ranked_labels_leave_out_masked_scores_and_labels_that_are_left_out():
     assert result.verdict == ALIGNED, [(p.key, p.notes) for p in result.pairs]
 
 
+def test_ranked_labels_go_to_no_equal_scores_and_to_none_whose_softmax_is_clipped():
+    random = np.random.RandomState(4)
+    scores = np.maximum(random.randn(64, 40) - 1, 0).astype("float32")  # most are equal
+    labels = random.randint(0, 40, 64)
+    scores[np.arange(64), labels] += 3
+
+    def first(outputs, wanted, way):
+        best = np.argsort(-outputs[:, ::way], axis=1, kind="stable")[:, :5]
+        return {"top": float(((best if way == 1 else 39 - best) == wanted[:, None]).any(1).mean())}
+
+    result = run(
+        as_they_are(lambda o, t: first(o, t, 1)), as_they_are(lambda o, t: first(o, t, -1)), "metric", inputs=scores, labels=labels
+    )
+    assert result.verdict == ALIGNED, [(p.key, p.notes) for p in result.pairs]
+
+    def entropy(outputs, wanted, least):
+        logarithms = outputs - outputs.max(1, keepdims=True)
+        logarithms = np.maximum(logarithms, least) - np.log(np.exp(np.maximum(logarithms, least)).sum(1, keepdims=True))
+        return {"entropy": float(-logarithms[np.arange(len(wanted)), wanted].mean())}
+
+    large = (random.randn(64, 10) * 40).astype("float32")
+    sides = [as_they_are(lambda o, t, least=least: entropy(np.asarray(o), t, least)) for least in (-1e9, -64.0)]
+    result = run(*sides, "metric", inputs=large, labels=large.argmax(1))
+    assert result.verdict == ALIGNED, [(p.key, p.notes) for p in result.pairs]
+
+
+def test_ranked_labels_where_most_scores_are_masked_and_of_complex_results():
+    scores = np.random.RandomState(2).randn(64, 8).astype("float32")
+    scores[:, 3:] = -1e9
+
+    def mean(outputs, wanted, floor):
+        return {
+            "mean": float(np.maximum(np.asarray(outputs)[np.arange(len(wanted)), wanted], floor).mean()),
+            "whole": complex(len(wanted), 1),
+        }
+
+    sides = [as_they_are(lambda o, t, floor=floor: mean(o, t, floor)) for floor in (-1e3, -1e2)]
+    result = run(*sides, "metric", inputs=scores, labels=scores.argmax(1))
+    assert result.verdict == ALIGNED, [(p.key, p.notes) for p in result.pairs]
+
+
 def test_ranked_labels_are_not_tried_where_a_class_would_lose_all_its_samples():
     def of_classes(outputs, labels, empty):
         hits = outputs.argmax(1) == labels

@@ -15,6 +15,7 @@ from paralign.locate.provenance.blame_in_words import said, value_of
 from paralign.locate.provenance.search.blame import Blamed, Search
 from paralign.locate.provenance.search.deciding_conditions import Conditions
 from paralign.locate.provenance.values.expression_counterparts import TELLING, Counterparts, is_equal
+from paralign.locate.provenance.values.readings import is_part_of_path
 from paralign.locate.provenance.values.seen_masks import SeenMasks
 from paralign.locate.provenance.values.seen_values import Seen, SeenApart
 from paralign.locate.provenance.values.value_graph import COMMON, READINGS, SAME_RMS, SETTING, ValueGraph, behind, of_numbers_alone
@@ -388,7 +389,10 @@ def of_number(sides: Sides, line: str, number: float) -> Blamed | None:
         for _, inner in each.values:
             if _is(inner, number):
                 seen = Seen(of_numbers_alone(sides.reference.expressions))
-                return wrong_itself(sides, Search(inner, None, seen, sides.reference.expressions).first())
+                found = Search(inner, None, seen, sides.reference.expressions).first()
+                if found is not None and is_part_of_path(found.expression) and Seen(sides.reference.expressions).has(inner):
+                    return None  # a number that the reference has too: from which file each side reads it is its own matter
+                return wrong_itself(sides, found)
     return None
 
 

@@ -226,7 +226,7 @@ class _Hunt:
         if judged is None or not self._confirms(trial, judged):
             return False
         if not self.outright and _extent(trial) > 1:
-            trial = self._narrowed(trial, judged)
+            trial, patch, judged = self._narrowed(trial, patch, judged)
         self.patches.update({(each.number, each.place): each for each in (patch, *more)})
         guilt = Guilt(
             trial,
@@ -243,23 +243,24 @@ class _Hunt:
         self.judgement = self._with_repeats(guilt, judged)
         return True
 
-    def _narrowed(self, trial: Trial, mended: Judgement) -> Trial:
-        """The trial of a value inside a region that mends its result too; else itself."""
+    def _narrowed(self, trial: Trial, patch: Patch, mended: Judgement) -> tuple[Trial, Patch, Judgement]:
+        """A trial with its patch and run; of a value inside its region where that does."""
         end = trial.value.maker
         proposed = narrowing.proposals(self.judgement, trial)
         values = self.laboratory.values([each.due for each in proposed]) if proposed else {}
         for inner in proposed:
             if inner.due not in values or self.spent >= self.runs or end is None:
                 continue
-            judged = self._judged([*self.patches.values(), _patch(inner.value, values[inner.due])])
+            inside = _patch(inner.value, values[inner.due])
+            judged = self._judged([*self.patches.values(), inside])
             result = None if judged is None else places(judged).get((end.number, trial.value.place))
             if judged is None or result is None or not judged.is_right(result) or not _is_as_good(judged, mended):
                 continue
             inner.region = narrowing.left_of(trial, inner)
             if inner.region:
                 inner.suspect = inner.region[0]
-                return inner
-        return trial
+                return inner, inside, judged
+        return trial, patch, mended
 
     def _confirms(self, trial: Trial, judged: Judgement) -> bool:
         """Whether a run with the reference's value in place shows that a trial is right."""

@@ -165,7 +165,7 @@ def probe(context: Context, result: StageResult, evaluation: Capture, function: 
         result.notes.append(ignored.told())
     is_open = ignored.kept_by_reference or ignored.beyond  # no data are known to have it, or the reference makes of it what it may
     for name, about in PROBES.items():
-        warns = is_open and name in IGNORING
+        warns = (is_open and name in IGNORING) or (function == "loss" and about.weight is Weight.DOUBTS)
         _judge(result, function, name, replace(about, weight=Weight.WARNS) if warns else about, pairs, captures)
 
 
@@ -239,7 +239,7 @@ def _differs(result: StageResult, function: str, name: str, about: Probe, found:
 
 def _is_moderate(value: Any) -> bool:
     """Whether a result is a number that real values might give, not one of a mask."""
-    return bool(np.isfinite(value).all() and np.abs(value.astype(np.float64)).max(initial=0.0) < MODERATE)
+    return value.dtype.kind in "fiubc" and bool(np.isfinite(value).all() and np.abs(value).max(initial=0.0) < MODERATE)
 
 
 def _several(function: str) -> str:
@@ -247,7 +247,7 @@ def _several(function: str) -> str:
 
 
 def _said(value: Any) -> str:
-    return f"{float(value):.6g}" if value.size == 1 else str(value.tolist())[:60]
+    return f"{float(value):.6g}" if value.size == 1 and value.dtype.kind in "fiub" else str(value.tolist())[:60]
 
 
 def _tied(result: StageResult, function: str, told: str, captures: list[Capture], answer: Probed, wrong: list[str]) -> None:

@@ -35,8 +35,8 @@ SIZES = (0.05, 0.13, 0.3, 0.45, 0.7, 1.0, 1.6)
 #: bytes of all outputs and labels, and samples, beyond which each is taken once: a loss may hold every sample against every other
 MOST, ROWS = 1 << 26, 4_096
 
-#: ranks that labels take in turn
-RANKS = 8
+#: ranks that labels take in turn; how far below the best a score may be: Paddle clips at 64; relative difference of scores that are apart
+RANKS, NEAR, APART = 8, 50.0, 1e-6
 
 #: scores this many times the median one mask something
 MASKED = 100.0
@@ -187,17 +187,23 @@ def _one_class(given: Given) -> Any:
 def _ranked(given: Given) -> Any:
     """Labels that are the second, third, … best class of their samples, in turn.
 
-    What is left out stays so. Real samples of a model that knows nothing yet rarely have them where a place more or less decides. Masked
-    scores are no classes.
+    What is left out stays so. Real samples of a model that knows nothing yet rarely have them where a place more or less decides. Scores
+    far below the best are masked, or kernels clip their softmax; of equal ones the place is open. Neither gets a label.
     """
     if given.scores is None or given.target is None or not np.isfinite(given.values).all():
         return NO_CLASSES
     rows = np.moveaxis(given.values, given.axis, -1)
-    usual = MASKED * max(float(np.median(np.abs(rows))), 1e-12)
     order = np.argsort(-rows, axis=-1, kind="stable")
-    counted = np.maximum((np.abs(rows) <= usual).sum(-1), 1)
-    turn = np.arange(counted.size).reshape(counted.shape) % RANKS % counted
-    labels = np.take_along_axis(order, turn[..., None], -1)[..., 0]
+    held = np.take_along_axis(rows, order, -1)
+    apart = np.abs(np.diff(held, axis=-1)) > APART * np.maximum(np.abs(held[..., 1:]), np.abs(held[..., :-1]))
+    edge = np.ones((*held.shape[:-1], 1), bool)
+    told = np.concatenate([edge, apart], -1) & np.concatenate([apart, edge], -1) & (held[..., :1] - held < NEAR)
+    told[..., RANKS:] = False
+    labels = given.numbers.copy()
+    for number, place in enumerate(np.ndindex(labels.shape)):
+        ranks = np.flatnonzero(told[place])
+        if ranks.size:
+            labels[place] = order[place][ranks[number % ranks.size]]
     left_out = (given.numbers < 0) | (given.numbers == IGNORED)
     missing = np.setdiff1d(given.numbers[~left_out], labels[~left_out])
     if missing.size and np.unique(given.numbers[~left_out]).size == rows.shape[-1]:

@@ -38,7 +38,7 @@ from paralign.locate.provenance.values.expression_traits import (
     sorted_elements,
     uncompared_operands,
 )
-from paralign.locate.provenance.values.readings import is_from_file, is_length, is_part_of_path, setting_of, stored_in, taken_as
+from paralign.locate.provenance.values.readings import is_from_file, is_length, setting_of, stored_in, taken_as
 from paralign.locate.provenance.values.seen_values import Seen, Texts
 from paralign.locate.provenance.values.value_graph import COMMON, READINGS, SETTING, behind
 from paralign.locate.reaching import reached
@@ -134,8 +134,6 @@ class Search:
         """Whether a value is the reference's; None where that cannot be told."""
         if each not in self._right:
             found = self._texts.has(each) or self.seen.has(each)
-            if found is False and is_part_of_path(each):
-                found = True
             drawn = self._drawn_behind(each)
             if drawn is not None:
                 found = any(is_equal(drawn, other) for other in self._draws[doing(drawn)])
