@@ -111,4 +111,5 @@ def test_a_number_of_the_reference_s_is_not_blamed_on_where_it_is_read(record, t
     program = READ.replace("FOLDER", tmp_path.as_posix()).replace("np.load(ROOT / name)", "float(np.load(ROOT / name))")
     both = sides(record, program.replace('table("train")', 'table("settings")'), program.replace('table("train")', 'table("conf")'))
     source = next(e.source for e in both.candidate.expressions if e.scalar == 3.5).rpartition(":")[0] + f":{line_of(program)}"
-    assert tracing_back.of_number(both, source, 0.7) is None
+    found = tracing_back.of_number(both, source, 0.7)
+    assert found is None, (found.expression.kind, found.expression.mark, found.expression.line)

@@ -22,10 +22,14 @@ def taken_as(each: Expression, role: str) -> Expression | None:
 
 
 def is_part_of_path(each: Expression) -> bool:
-    """Whether a text says where a file lies: that is a side's own matter."""
-    if not isinstance(each.scalar, str):
-        return False
-    return any(user.mark[0] == "k" and str(user.mark[1]).endswith("Path") for user in reached(each.users, _following_text))
+    """Whether a text, or an object of it, says where a file lies."""
+    if _is_path(each):
+        return True
+    return isinstance(each.scalar, str) and any(map(_is_path, reached(each.users, _following_text)))
+
+
+def _is_path(each: Expression) -> bool:
+    return bool(each.mark[0] == "k") and str(each.mark[1]).endswith("Path")
 
 
 def _following_text(each: Expression) -> list[Expression]:
