@@ -460,10 +460,15 @@ def _rightly_handed(judgement: Judgement, operation: Operation, other: Operation
         if not set(other.inputs).isdisjoint(judgement.partners(value)):
             continue
         for user in computing_users(value):
-            if user is not operation and any(map(judgement.is_right, results(user))):
+            if not _in_one_call(operation, user) and any(map(judgement.is_right, results(user))):
                 inside = _OWN if _called_again(operation, user) else 0
                 shared = max(shared, common(operation, user) - inside)
     return shared
+
+
+def _in_one_call(operation: Operation, user: Operation) -> bool:
+    """Whether one call of a module made both: what it was handed may be right elsewhere."""
+    return user is operation or (bool(operation.module) and user.module == operation.module and user.stack[1:] == operation.stack[1:])
 
 
 def _called_again(operation: Operation, user: Operation) -> bool:
