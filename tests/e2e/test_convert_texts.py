@@ -61,6 +61,8 @@ sets = [
     [1, 2, 3],
     [True, False, True],
     [np.float32(1)] * 3,
+    [np.bool_(True), np.bool_(False), np.bool_(True)],
+    [(np.float64(0.1), np.int64(4))] * 3,
     [(np.ones(2, "float32"), 1.5)] * 3,
     [(torch.ones(2), 1)] * 3,
 ]
@@ -95,6 +97,67 @@ def test_batches_are_those_of_the_original(tmp_path):
     original, converted = map(json.loads, _both(tmp_path, BATCHES))
     assert original[0] == [["list", "a", "b"], ["list", "c"]]
     assert converted == original
+
+
+WIDE = """
+import numpy as np
+from torch.utils.data import DataLoader, Dataset
+
+
+class Depths(Dataset):
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, at):
+        return np.array([257 + at, 65535], "uint16")
+
+
+for size in (2, None):
+    print([batch.tolist() for batch in DataLoader(Depths(), batch_size=size)], end=" ")
+"""
+
+
+def test_numbers_of_16_bits_stay_what_they_are(tmp_path):
+    """Paddle takes an array of them for bfloat16, in which 257 is 256."""
+    original, converted = _both(tmp_path, WIDE.replace("batch.tolist()", "(batch.long() + 0).tolist()"))
+    assert converted == original
+
+
+TWOFOLD = """
+from torch.utils.data import DataLoader, Dataset
+
+
+class Twofold(Exception):
+    def __init__(self, name, place):
+        super().__init__(f"{name} at {place}")
+
+
+def refused(batch):
+    raise Twofold("bad", 3)
+
+
+class Numbers(Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, at):
+        return float(at)
+
+
+if __name__ == "__main__":
+    try:
+        list(DataLoader(Numbers(), batch_size=2, num_workers=1, collate_fn=refused))
+    except Exception as error:
+        print("bad at 3" in str(error))
+"""
+
+
+def test_an_error_that_no_process_can_hand_on_is_told_from_a_worker(tmp_path):
+    (tmp_path / "source.py").write_text(TWOFOLD)
+    convert_code(tmp_path / "source.py", tmp_path / "port.py", force=True)
+    for name in ("source.py", "port.py"):
+        done = subprocess.run([sys.executable, name], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+        assert done.stdout.splitlines()[-1:] == ["True"], done.stderr
 
 
 RAGGED = """
