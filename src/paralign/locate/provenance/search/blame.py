@@ -126,7 +126,6 @@ class Search:
         self._selections: Selections | None = None
         self._places: Places | None = None
         self._series: LoopSeries | None = None
-        self._codes = Codes(defaults if own else ())
         self._texts = Texts(defaults if candidate.numbers is not None else ())  # to which a number leads only by what they choose
         self._led_by_numbers = {identity(e) for root in excused for e in reached([root], uncompared_operands) if e.kind in FAITHFUL}
 
@@ -429,6 +428,11 @@ class Search:
             return []
         found = self._codes.made_otherwise(each)
         return [] if found is None or self._leads_to_known(found) else [(found, None)]
+
+    @cached_property
+    def _codes(self) -> Codes:
+        """The arrays of few numbers that the reference has."""
+        return Codes(self.defaults)
 
     def _leads_to_known(self, each: Expression) -> bool:
         """Whether something that the reference has as a whole was made of a value."""
