@@ -10,6 +10,7 @@ import math
 import os
 from typing import TYPE_CHECKING, Any
 
+from paralign.commands.helping import Formatter, translated
 from paralign.errors import UsageError, did_you_mean, nearest, quoted
 from paralign.report.language import say
 from paralign.report.translated_errors import told
@@ -28,6 +29,7 @@ class Parser(argparse.ArgumentParser):
     """A parser whose errors name what is near; its commands' parsers are of the same class."""
 
     def __init__(self, **given: Any) -> None:
+        given.setdefault("formatter_class", Formatter)
         given.setdefault("allow_abbrev", False)  # an abbreviation of today is another option's name tomorrow
         super().__init__(**given)
         #: options that users look for and that are none -> what to write instead
@@ -41,7 +43,7 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"paralign: {told(error)}\n")
 
     def _shape(self) -> str:
-        usage = " ".join(self.format_usage().split()).removeprefix("usage: ")
+        usage = " ".join(self.format_usage().split()).removeprefix(translated("usage: ").strip()).strip()
         return usage if commands_of(self) is None else f"{self.prog} COMMAND …  {say('(`{command} --help` lists them)', command=self.prog)}"
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
