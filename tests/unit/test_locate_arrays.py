@@ -213,3 +213,25 @@ def test_what_pil_does_is_recognised(name, filter_):
     picture = np.round(PICTURE).astype(np.uint8)
     result = np.asarray(image.fromarray(picture).resize((20, 17), getattr(image, filter_)))
     assert recognised(picture.astype(float), result.astype(float), (0, 1), 2.0) == name
+
+
+@pytest.mark.parametrize("flipped", [False, True])
+def test_views_of_one_picture_that_are_turned_the_other_way_are_not_to_be_sorted(flipped):
+    picture = np.random.RandomState(3).rand(9, 9)
+    views = [np.rot90(np.flip(picture, 1) if flipped and k == 2 else picture, k) for k in range(4)]
+    found = explain(None, np.stack(views)[:, None], np.stack([views[k] for k in (0, 3, 2, 1)])[:, None])
+    assert found.rule == "data/order"
+    assert "views of one picture" in found.cause
+    assert "sort" not in found.fix
+
+
+def test_samples_in_another_order_are_to_be_sorted():
+    samples = np.random.RandomState(3).rand(4, 1, 9, 9)
+    found = explain(None, samples, samples[[0, 3, 2, 1]])
+    assert found.cause == "the same rows in another order, along axis 0: the candidate's are the reference's (0, 3, 2, 1)"
+    assert found.fix.startswith("bring the rows into the reference's order: sort by the same rule")
+    views = np.stack([np.rot90(samples[0, 0], k) for k in range(4)])
+    views[2] += 0.1  # one row is another picture
+    assert "views" not in explain(None, views, views[[0, 3, 2, 1]]).cause
+    many = np.random.RandomState(3).rand(20, 5)
+    assert explain(None, many, many[np.random.RandomState(1).permutation(20)]).cause == "the same rows in another order, along axis 0"

@@ -241,6 +241,32 @@ def test_a_schedule_that_lags_is_called_so():
     assert found.fix.startswith("step the schedule once more before the first update")
 
 
+@pytest.mark.parametrize(
+    ("factor", "own", "fix"),
+    [
+        (0.1, 0.01, "a rate in ParamAttr or in a parameter group is a factor in Paddle: set the ratio that is wanted, 1"),
+        (2.0, 0.2, "these parameters have the factor 2 of ParamAttr or their parameter group: 1 gives the reference's rate"),
+        (0.5, 0.2, "these parameters have the factor 0.5 of ParamAttr or their parameter group: 0.25 gives the reference's rate"),
+        (1.0, 0.2, "set learning_rate as in the reference"),
+    ],
+)
+def test_a_factor_is_told_of_where_the_wrong_parameters_have_one(factor, own, fix):
+    seen = {name: {"group": 0, "rate": factor} for name in everywhere()}
+    sides = about(parameters={}), about(framework="paddle", parameters=seen)
+    (found,) = finding(everywhere(rates=(0.1,) * COUNT), everywhere(rates=(own,) * COUNT), sides)
+    assert found.fix.startswith(fix)
+
+
+def test_a_factor_of_other_parameters_says_nothing():
+    first = next(iter(everywhere()))
+    seen = {name: {"group": 0, "rate": 3.0 if name == first else 1.0} for name in everywhere()}
+    wrong = [name for name in everywhere() if name != first]
+    sides = about(parameters={}), about(framework="paddle", parameters=seen)
+    reference = everywhere(rates=(0.1,) * COUNT)
+    for found in finding(reference, some(reference, wrong, rates=(0.2,) * COUNT), sides):
+        assert "factor" not in found.fix
+
+
 @pytest.mark.parametrize(("framework", "fix"), [("paddle", "give the schedule to the optimizer"), ("torch", "build the schedule on this")])
 def test_a_rate_that_never_changes_is_no_setting_but_a_schedule_beside_the_optimizer(framework, fix):
     sides = about(parameters={}), about(framework=framework, parameters={})

@@ -28,6 +28,7 @@ from paralign.model import (
     Stats,
     TracedValue,
 )
+from paralign.report.findings import edited_place
 from paralign.report.language import speaking
 from paralign.report.short_form import LINES, SENTENCES, render
 from paralign.stages.data.stage import merged
@@ -78,15 +79,37 @@ def test_sentence_both_lines_evidence_further_lines():
 def test_a_patch_stands_in_the_place_of_the_candidates_line():
     found = Finding("repair/value", "the candidate has `0.1`, the reference `0.2`", "write `0.2`", True, 0.5, 1e-16, PATCH, [], ["data"])
     lines = below(diverged(findings=[found]))
-    assert lines[:6] == [
+    assert lines[:7] == [
         "forward diverged: the candidate has `0.1`, the reference `0.2`",
         "  reference: net.py:5  self.bn = nn.BatchNorm2d(8, eps=1e-3)",
+        "  candidate: net.py:2",
         "    -y = x * 0.1",
         "    +y = x * 0.2",
         "  proven: with this changed the error goes from 0.5 to 1.0e-16",
         "  further lines: port.py:9, port.py:11 · the same at 3 more places",
     ]
     assert "  not gone: data" in lines
+
+
+@pytest.mark.parametrize(
+    ("patch", "place"),
+    [
+        (PATCH, "net.py:2"),
+        ("--- a/a b/net.py\n+++ b/a b/net.py\n@@ -7 +7,2 @@\n+x = 1\n y = 2\n", "a b/net.py:7"),
+        ("--- a/net.py\n+++ b/net.py\n", ""),
+        ("--- a/net.py\n+++ b/net.py\n@@ what\n-x\n", ""),
+        ("no diff", ""),
+        ("", ""),
+    ],
+)
+def test_the_place_of_a_patch_is_the_first_line_that_it_changes(patch, place):
+    assert edited_place(patch) == place
+
+
+@pytest.mark.parametrize("rule", ["repair/value", "provenance"])
+def test_a_patch_is_always_shown_with_its_place(rule):
+    found = Finding("repair/value", "the candidate has `0.1`, the reference `0.2`", "write `0.2`", True, 0.5, 1e-16, PATCH)
+    assert "  candidate: net.py:2" in below(diverged(found=fault(rule=rule), findings=[found]))
 
 
 @pytest.mark.parametrize(("proven", "patch", "told"), [(True, PATCH, False), (False, PATCH, True), (True, "", True)])

@@ -5,6 +5,7 @@ The catalogue has its entries in Chinese.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from paralign.errors import one_line
@@ -23,6 +24,9 @@ EDITED = "repair/"
 
 #: lines of a unified diff that name its file, and changed lines that are shown: the patch itself has all
 HEAD, SHOWN = 2, 6
+
+#: what stands before the name of the changed file in a unified diff
+NAMED = "+++ b/"
 
 
 def words(finding: Finding) -> tuple[str, str]:
@@ -74,6 +78,24 @@ def mends(finding: Finding | None) -> bool:
 def changed_lines(patch: str) -> list[str]:
     """The lines of a unified diff that change, each with its sign."""
     return [line for line in patch.splitlines()[HEAD:] if line[:1] in ("-", "+")]
+
+
+def edited_place(patch: str) -> str:
+    r"""The first line that a unified diff changes, as ``file:line`` of the file as it is.
+
+    '' of a text that is no diff.
+
+    >>> edited_place("--- a/net.py\n+++ b/net.py\n@@ -4,2 +4,2 @@\n x = 1\n-y = 2\n+y = 3\n")
+    'net.py:5'
+    """
+    lines = patch.splitlines()
+    if len(lines) <= HEAD or not lines[1].startswith(NAMED):
+        return ""
+    hunk = re.match(r"@@ -(\d+)", lines[HEAD])
+    if hunk is None:
+        return ""
+    before = next((number for number, line in enumerate(lines[HEAD + 1 :]) if line[:1] in ("-", "+")), 0)
+    return f"{lines[1].removeprefix(NAMED)}:{int(hunk[1]) + before}"
 
 
 def patched(stage: str, finding: Finding) -> list[str]:

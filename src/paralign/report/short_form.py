@@ -16,7 +16,7 @@ from paralign.errors import one_line
 from paralign.model import DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED
 from paralign.report import language, text
 from paralign.report.fault_sentences import SENTENCES, difference, operation, steps, valued
-from paralign.report.findings import EDITED, changed_lines, experiment, mends, words
+from paralign.report.findings import changed_lines, edited_place, experiment, mends, words
 from paralign.report.language import say
 from paralign.report.text import STYLE, conclusion, figure, measured, pair_line, relative, shortened, table
 
@@ -34,8 +34,8 @@ LINES = 12
 #: lines of code named beside the first one, and lines of a patch
 FURTHER, CHANGED = 4, 4
 
-#: lines that every block gets before one gets more: the sentence, both lines of code, the fix
-FIRST = 4
+#: lines that every block gets before one gets more: the sentence, both lines of code, the fix or the two lines of a patch
+FIRST = 5
 
 #: lines of what all rests on: guessed weights, weights that were not carried over, a side that is not deterministic, the other
 DOUBTS = 4
@@ -218,7 +218,7 @@ def _diverged(stage: StageResult) -> list[Text]:
     found, fault = _cause(stage), stage.divergence
     lines = [_headed(stage, _sentence(stage, found))]
     if fault is not None:
-        lines += _code(fault, patched=bool(found is not None and found.patch))
+        lines += _code(fault, found.patch if found is not None else "")
     if found is not None:
         changed = [Text(f"    {line}", "cyan") for line in changed_lines(found.patch)[:CHANGED]]
         lines += changed or [Text(say("  fix: {fix}", fix=shortened(one_line(words(found)[1]), SENTENCE)))]
@@ -331,8 +331,10 @@ def _operation(point: Point | None) -> str:
     return (operation(point.name, point.op) if point is not None else "") or say("the model itself")
 
 
-def _code(fault: Divergence, *, patched: bool) -> Iterator[Text]:
-    """Both lines of code; the candidate's is part of the patch where there is one.
+def _code(fault: Divergence, patch: str) -> Iterator[Text]:
+    """Both lines of code.
+
+    With a patch the candidate's place is the patch's, which shows the code.
 
     Nothing where neither is known and both sides' points have one name.
     """
@@ -340,10 +342,11 @@ def _code(fault: Divergence, *, patched: bool) -> Iterator[Text]:
     if all(point is not None and _is_placeless(point) for point in points) and len({p.name for p in points if p is not None}) == 1:
         return
     for side, point in (("reference", fault.reference), ("candidate", fault.candidate)):
-        if patched and _is_said_by_patch(fault, side, point):
-            continue
+        if patch and side == "reference" and point is None and not (fault.value is not None and fault.value.source):
+            continue  # "no counterpart found" helps nobody who has the patch
         where, code = _place(point)
-        code = "" if side == "candidate" and patched else code  # the patch shows it
+        if patch and side == "candidate":
+            where, code = edited_place(patch) or where, ""
         if side == "reference" and fault.value is not None and fault.value.source:
             where, code = fault.value.source, _valued(fault.value)
         line = Text.assemble(
@@ -351,16 +354,6 @@ def _code(fault: Divergence, *, patched: bool) -> Iterator[Text]:
         )
         line.no_wrap, line.overflow = True, "ellipsis"
         yield line
-
-
-def _is_said_by_patch(fault: Divergence, side: str, point: Point | None) -> bool:
-    """Whether a patch says what the line of a side would.
-
-    That is the candidate's place where the located line is another one, and the reference's where none is known.
-    """
-    if side == "candidate":
-        return not fault.rule.startswith(EDITED)
-    return point is None and not (fault.value is not None and fault.value.source)
 
 
 def _is_placeless(point: Point) -> bool:

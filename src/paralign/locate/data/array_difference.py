@@ -11,7 +11,16 @@ import numpy as np
 from paralign.locate.data.distances import EQUAL, apart
 from paralign.locate.data.films import AXES, channel_axes, is_doubtful
 from paralign.locate.data.interpolation import recognised
-from paralign.locate.data.moved_content import CHANNELS, elsewhere, planes, reordered_rows, rolled, turned_by_quarters
+from paralign.locate.data.moved_content import (
+    CHANNELS,
+    are_views,
+    elsewhere,
+    planes,
+    reordered_rows,
+    rolled,
+    row_places,
+    turned_by_quarters,
+)
 from paralign.model import Finding
 
 if TYPE_CHECKING:
@@ -393,6 +402,10 @@ def _list(values: list[float]) -> str:
     return "(" + ", ".join(f"{v:.4g}" for v in values) + ")"
 
 
+#: what to do about rows in another order: they may be sorted, or computed from what comes in that order
+IN_ORDER = "bring the rows into the reference's order: sort by the same rule, or make what they are computed from in that order"
+
+
 def _reordered(_: Array | None, reference: Array, candidate: Array) -> Iterator[Found]:
     """The same values in another order: of a list, or of whole rows.
 
@@ -407,8 +420,19 @@ def _reordered(_: Array | None, reference: Array, candidate: Array) -> Iterator[
         yield "order", "the same values in another order", "sort on both sides by the same rule", error
         return
     axis = reordered_rows(reference, candidate)
-    if axis is not None:
-        yield "order", f"the same rows in another order, along axis {axis}", "sort on both sides by the same rule", error
+    if axis is not None and are_views(np.moveaxis(reference, axis, 0)):
+        yield (
+            "order",
+            f"the same views of one picture in another order, along axis {axis}: turned or flipped the other way",
+            "turn and flip the views as the reference does, one by one",
+            error,
+        )
+    elif axis is not None:
+        places = row_places(reference, candidate, axis)
+        cause = f"the same rows in another order, along axis {axis}"
+        if places:
+            cause = f"the same rows in another order, along axis {axis}: the candidate's are the reference's {places}"
+        yield "order", cause, IN_ORDER, error
 
 
 def _scattered(_: Array | None, reference: Array, candidate: Array) -> Iterator[Found]:

@@ -283,6 +283,25 @@ def turned_by_quarters(_: Array | None, reference: Array, candidate: Array) -> I
             return
 
 
+#: the most views of one picture: four quarter turns, each flipped or not; also the most rows whose order is listed
+VIEWS = 8
+
+
+def are_views(rows: Array) -> bool:
+    """Whether rows are one picture, turned by quarters or flipped, each in another way.
+
+    >>> picture = np.arange(9.0).reshape(3, 3)
+    >>> are_views(np.stack([picture, np.rot90(picture)])), are_views(np.stack([picture, picture + 1]))
+    (True, False)
+    """
+    axes = planes(rows[0]) if rows.ndim > 2 else None  # noqa: PLR2004 - rows, height, width
+    if axes is None or not 1 < len(rows) <= VIEWS or not _is_telling(rows[0]):
+        return False
+    mirrored = (rows[0], np.flip(rows[0], axes[1]))
+    views = [np.rot90(each, quarters, axes) for each in mirrored for quarters in range(4)]
+    return all(any(view.shape == row.shape and apart(view, row) <= EQUAL for view in views) for row in rows[1:])
+
+
 def reordered_rows(reference: Array, candidate: Array) -> int | None:
     """The axis along which whole rows come in another order; None where there is none."""
     for axis in range(reference.ndim):
@@ -294,3 +313,20 @@ def reordered_rows(reference: Array, candidate: Array) -> int | None:
         if apart(one[first], other[second]) <= EQUAL:
             return axis
     return None
+
+
+def row_places(reference: Array, candidate: Array, axis: int) -> tuple[int, ...]:
+    """Which row of the reference each row of the candidate is.
+
+    Empty where they are many, or not all different.
+
+    >>> row_places(np.array([[1, 2], [3, 4], [5, 6]]), np.array([[5, 6], [1, 2], [3, 4]]), 0)
+    (2, 0, 1)
+    """
+    one, other = (np.moveaxis(each, axis, 0) for each in (reference, candidate))
+    if len(one) > VIEWS:
+        return ()
+    places = [[k for k, due in enumerate(one) if apart(due, row) <= EQUAL] for row in other]
+    if any(len(each) != 1 for each in places):
+        return ()
+    return tuple(each[0] for each in places)

@@ -63,6 +63,12 @@ CLIPPED = {
 #: the rates of both sides, of as many steps
 Rates = tuple[tuple[float, ...], tuple[float, ...]]
 
+#: the rates that differ, and those of both sides' whole schedules where they were followed
+Known = tuple[Rates, "Rates | None"]
+
+#: what the optimizers of both sides say of themselves
+Abouts = tuple["Mapping[str, Any]", "Mapping[str, Any]"]
+
 #: epsilons above this are part of the rule: then their place is a fault, although no setting mends it
 CHOSEN = 1e-6
 
@@ -176,7 +182,7 @@ def finding(
     rule = f"update/{term}"
     if inherent(difference, abouts, terms):
         rule, cause = "update/inherent", f"inherent: {cause}"
-    return Finding(rule, cause, _fix(difference, abouts, terms, rates), proven, difference.before, difference.after)
+    return Finding(rule, cause, _fix(difference, abouts, terms, (rates, followed)), proven, difference.before, difference.after)
 
 
 def _rates(difference: Difference, followed: Rates | None) -> Rates:
@@ -257,7 +263,7 @@ def _unmoved(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[st
     return f"{what}: not updated in the {who}" + (", whose optimizer was not given them" if absent else "")
 
 
-def _fix(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[str, Any]], terms: Terms, rates: Rates) -> str:
+def _fix(difference: Difference, abouts: Abouts, terms: Terms, rates: Known) -> str:
     """What to change in the candidate."""
     term, wanted, about = difference.terms[0], difference.reference, abouts[1]
     if inherent(difference, abouts, terms) or (term == "place" and not about["own"]):
@@ -286,7 +292,7 @@ _CLIPPED_BY_GROUP = (
 )
 
 
-def _special(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[str, Any]], terms: Terms, rates: Rates) -> str:
+def _special(difference: Difference, abouts: Abouts, terms: Terms, rates: Known) -> str:
     """What to change where it is more than the value of a setting; '' where it is not."""
     term, about = difference.terms[0], abouts[1]
     if term == "moves":
@@ -295,7 +301,7 @@ def _special(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[st
         return _special_clipping(difference, about, terms)
     if term == "whole":
         return "look for a clipping of the update where the reference clips the gradient, or for a second schedule"
-    shift = _shift(*rates)
+    shift = _shift(*rates[0])
     return SHIFTED[shift][1] if shift else _special_value(difference, abouts, terms, rates)
 
 
@@ -304,11 +310,11 @@ def _is_paddles(about: Mapping[str, Any]) -> bool:
     return framework(about) == "paddle"
 
 
-def _special_value(difference: Difference, abouts: tuple[Mapping[str, Any], Mapping[str, Any]], terms: Terms, rates: Rates) -> str:
+def _special_value(difference: Difference, abouts: Abouts, terms: Terms, rates: Known) -> str:
     """As :func:`_special`, of terms that have a value, where no schedule is shifted."""
     term, about = difference.terms[0], abouts[1]
     if term == "rates":
-        return _special_rates(about, rates)
+        return _special_rates(difference, about, rates)
     if term == "first" and _is_paddles(about) and about["class"] == "SGD" and not difference.candidate[0]:
         return "paddle.optimizer.Momentum: Paddle's SGD has no momentum"
     if term == "decay":
@@ -328,13 +334,32 @@ def _special_clipping(difference: Difference, about: Mapping[str, Any], terms: T
     return f"clip as the reference does: {told('clip', wanted, terms)}"
 
 
-def _special_rates(about: Mapping[str, Any], rates: Rates) -> str:
+def _special_rates(difference: Difference, about: Mapping[str, Any], known: Known) -> str:
     """What to change of rates where no schedule is shifted; '' where their values are wrong."""
+    rates, followed = known
     if _stands_still(*rates):
         return _UNSCHEDULED["paddle" if _is_paddles(about) else ""]
-    if any(own.get("rate", 1.0) != 1.0 for own in about["parameters"].values()):
-        return "a rate in ParamAttr or in a parameter group is a factor in Paddle: set the ratio that is wanted"
-    return ""
+    own = about.get("mapped", about["parameters"])
+    factors = {float(own[name].get("rate", 1.0)) for name in difference.parameters if name in own}
+    ratio = _ratio(*rates)
+    if len(factors) != 1 or factors == {1.0} or not ratio:
+        return ""
+    factor = factors.pop()
+    wanted = number(factor / ratio)
+    # a factor that is a rate by its value, as PyTorch's groups have it, or by which the base rate was multiplied once more
+    if any(_alike(own, rate) for own in (factor, ratio) for whole in (rates[0], *(followed or ())) for rate in whole):
+        return f"a rate in ParamAttr or in a parameter group is a factor in Paddle: set the ratio that is wanted, {wanted}"
+    return f"these parameters have the factor {number(factor)} of ParamAttr or their parameter group: {wanted} gives the reference's rate"
+
+
+def _ratio(first: tuple[float, ...], second: tuple[float, ...]) -> float:
+    """The one factor between both sides' rates; 0 where there is none."""
+    ratios = [b / a for a, b in zip(first, second, strict=True) if a]
+    return ratios[0] if ratios and ratios[0] and max(ratios) - min(ratios) <= STORED * abs(ratios[0]) else 0.0
+
+
+def _alike(one: float, other: float) -> bool:
+    return abs(one - other) <= STORED * abs(one)
 
 
 def _special_decay(difference: Difference, terms: Terms) -> str:
