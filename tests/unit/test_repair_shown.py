@@ -25,7 +25,7 @@ PATCH = "--- a/net.py\n+++ b/net.py\n@@ -1,3 +1,3 @@\n x = 1\n-y = x * 0.1\n+y =
 def shown(language="en", together=(), render=render):
     found = Finding(
         "repair/constant", "the candidate has `0.1`, the reference `0.2`", "write `0.2` at net.py:2", True, 0.5, 1e-16, PATCH,
-        ["loss"], ["data"], "候选端为 `0.1`", "改为 `0.2`", list(together),
+        ["loss"], ["data"], "复现为 `0.1`", "改为 `0.2`", list(together),
     )  # fmt: skip
     noisy = StageResult("loss", DIVERGED, warnings=[f"consequence {n}" for n in range(20)])
     result = CheckResult([StageResult("forward", DIVERGED, findings=[found], warnings=["a warning"]), noisy])
@@ -49,7 +49,7 @@ def test_the_sentence_the_lines_and_the_evidence_and_nothing_else():
 
 def test_in_chinese_too():
     text = shown("zh")
-    assert "候选端为" in text
+    assert "复现为" in text
     assert "已证实" in text
 
 

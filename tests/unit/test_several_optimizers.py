@@ -210,6 +210,6 @@ def test_what_is_said_of_rates_is_of_those_of_the_updates_where_the_schedule_doe
     assert term_causes._rates(alone, (told, told)) == ((0.1, 0.1, 0.05), (0.01, 0.01, 0.005))
     whole = told, tuple(rate / 10 for rate in told)
     assert term_causes._rates(alone, whole) == whole
-    assert "0.1 times the reference's" in term_causes._schedule(*whole)
+    assert "0.1 times the reference's" in term_causes._schedule(*whole, "a")
     ending = (*told, 1e-25), (*whole[1], 7e-26)
-    assert "0.1 times the reference's" in term_causes._schedule(*ending), "what rounding leaves of a rate says nothing"
+    assert "0.1 times the reference's" in term_causes._schedule(*ending, "a"), "what rounding leaves of a rate says nothing"

@@ -193,7 +193,7 @@ def test_settings_that_decide_nothing_are_said():
     one, other = (Loader(Data(), num_workers=n, use_shared_memory=s) for n, s in ((0, False), (2, True)))
     stage = compared(side(loader=one), side(loader=other))
     assert stage.verdict == ALIGNED
-    said = "loader settings that do not matter for the numbers (reference and candidate): num_workers 0 and 2, use_shared_memory False and True"
+    said = "loader settings that do not matter for the numbers (reference / candidate): num_workers 0 / 2, use_shared_memory False / True"
     assert said in stage.notes
 
 

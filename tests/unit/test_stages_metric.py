@@ -172,7 +172,7 @@ def test_outputs_with_time_first_are_not_probed_and_it_is_said():
 
 def test_each_sides_own_evaluation_stands_beside_the_other_with_its_samples():
     stage = judged(side(), side())
-    assert any(note.startswith("each side's own evaluation (reference and candidate): accuracy 0.") for note in stage.notes)
+    assert any(note.startswith("each side's own evaluation (reference / candidate): accuracy 0.") for note in stage.notes)
     assert [p.reference.text for p in stage.pairs if p.key == "own_samples"] == ["30"]
     assert "30 samples evaluated" in [str(c) for c in stage.coverage]
 

@@ -97,14 +97,14 @@ def test_translations_keep_the_parts_of_their_sentence():
         assert said_sites.wordy(sentence), sentence
         fields = [(name, form) for _, name, form, _ in string.Formatter().parse(chinese) if name is not None]
         assert {int(name) for name, _ in fields} == set(range(sentence.count(PART))), sentence
-        assert {form for _, form in fields} <= {"", "word", "none"}, sentence
+        assert {form for _, form in fields} <= {"", "word", "value", "none"}, sentence
 
 
 def test_no_sentence_is_hidden_by_another():
     for sentence, chinese in sentences().items():
         parts = [f"'p{number}'" for number in range(sentence.count(PART))]
         filled = "".join(piece + part for piece, part in zip(sentence.split(PART), [*parts, ""], strict=True))
-        expected = re.sub(r"\{\d:none\}", "", chinese).replace(":word}", "}").format(*parts)
+        expected = re.sub(r"\{\d:none\}", "", chinese).replace(":word}", "}").replace(":value}", "}").format(*parts)
         assert translated(filled) == expected, sentence
 
 
@@ -141,6 +141,22 @@ def test_no_table_is_long_and_none_says_a_sentence_twice():
         ("the reference failed: ValueError: x: y", "参考运行失败：ValueError：x: y"),
         ("the reference has no function 'loss'", "参考一侧没有函数 'loss'"),
         ("paralign.toml: it is nested at least 99 deep, 64 are allowed", "paralign.toml：嵌套至少 99 层，最多允许 64 层"),
+        # a word's place takes no half sentence, and a clause behind another has its own words
+        ("drop_last is 1 in the reference, and 0 there", "drop_last is 1 in the reference, and 0 there"),
+        ("the value comes from here: False; the reference has True, a/b.py:13", "该值来自这里：False；参考为 True，a/b.py:13"),
+        (
+            "learning rate: 0.01 in the reference, 0.02 in the candidate, 2 times the reference's, on a.bias, b.bias and 1 more",
+            "学习率：参考为 0.01，复现为 0.02，是参考的 2 倍（a.bias, b.bias，另有 1 个）",
+        ),
+        ("learning rate: the candidate's schedule is one step behind, on all parameters", "学习率：复现的学习率策略落后一步（所有参数）"),
+        (
+            "weight decay: none in the reference, 0.001, added to the gradient (L2) in the candidate, on all parameters",
+            "权重衰减：参考为 无，复现为 0.001，加到梯度上（L2）（所有参数）",
+        ),
+        (
+            "Nesterov momentum: yes in the reference, no in the candidate, on all parameters",
+            "Nesterov 动量：参考为 是，复现为 否（所有参数）",
+        ),
         ("there are no inputs; nobody wrote this; the file is empty", "没有输入；nobody wrote this；文件为空"),
     ],
 )

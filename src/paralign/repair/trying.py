@@ -473,7 +473,7 @@ def _told(search: _Search, stage: StageResult, proposal: Proposal, error_after: 
         error_after=error_after,
         patch=_text_of(search.project, proposal),
         cause_zh=proposal.cause.zh,
-        fix_zh=f"{proposal.fix.zh}({place}){joined[1]}",
+        fix_zh=f"{proposal.fix.zh}（{place}）{joined[1]}",  # noqa: RUF001 - Chinese
         together=others,
     )
 

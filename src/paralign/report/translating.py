@@ -4,7 +4,8 @@ Their parts are put into the translation.
 
 Sentences are made in English wherever they are found, for logs and programs. Only what a person reads is translated.
 The tables are ``translations/*.toml``: English sentence, ``{}`` for each part that differs, to Chinese, ``{0}`` … for the parts.
-``{0:word}`` puts the Chinese for a word there, such as a side, ``{0:none}`` nothing: English has words there that Chinese does not need.
+``{0:word}`` puts the Chinese for a word there, such as a side, and takes nothing longer; ``{0:value}`` the same, or any text;
+``{0:none}`` puts nothing: English has words there that Chinese does not need.
 """
 
 # ruff: noqa: RUF001, RUF002 - Chinese punctuation
@@ -44,6 +45,9 @@ _WORDS = {
     "values": "个值",
     "tensors": "个张量",
     "characters": "个字符",
+    "yes": "是",
+    "no": "否",
+    "none": "无",
 }
 #: what a message says of a name that is near
 _NEAR = (re.compile(r"; did you mean ('.*')\?"), r"；是否指 \1？")
@@ -59,6 +63,8 @@ class Template:
 
     pieces: tuple[str, ...]
     chinese: str
+    #: the places in which a word stands, such as a side
+    worded: tuple[int, ...] = ()
 
     def parts(self, sentence: str) -> list[str] | None:
         """What stands in the places of a sentence; None where it is another one.
@@ -77,7 +83,8 @@ class Template:
                 return None
             found.append(sentence[at:stop])
             at = stop + len(piece)
-        return [*found, sentence[at:end]]
+        found.append(sentence[at:end])
+        return found if all(_is_word(found[number]) for number in self.worded) else None
 
     def put(self, parts: list[str], depth: int) -> str:
         """The translation with the parts put in, each in Chinese where it is a sentence itself.
@@ -100,9 +107,15 @@ class _Part(str):
     def __format__(self, how: str) -> str:
         if how == "none":
             return ""
-        if how == "word":
+        if how in ("word", "value"):
             return _WORDS.get(self.removeprefix("the "), str(self))
         return str(self)
+
+
+def _is_word(part: str) -> bool:
+    """Whether a part can stand where a word is put: a longer one belongs to another sentence."""
+    word = part.removeprefix("the ")
+    return word in _WORDS or " " not in word
 
 
 def _end_of_part(sentence: str, at: int, end: int, piece: str) -> int | None:
@@ -142,7 +155,7 @@ def _whole(sentence: str, depth: int) -> str | None:
             over_clauses = template, parts
     clauses = sentence.split("; ")
     if 1 < len(clauses) <= CLAUSES:
-        told = [_whole(clause, depth - 1) for clause in clauses]
+        told = [_whole(clauses[0], depth - 1), *(_clause(clause, depth - 1) for clause in clauses[1:])]
         if any(told):
             return "；".join(one or clause for one, clause in zip(told, clauses, strict=True))
     if over_clauses is not None:
@@ -153,6 +166,18 @@ def _whole(sentence: str, depth: int) -> str | None:
         return None
     both = _inside(name, depth - 1), _whole(rest, depth - 1) or rest
     return None if both == (name, rest) else "：".join(both)
+
+
+def _clause(clause: str, depth: int) -> str | None:
+    """A clause behind another one, which the tables may have with the semicolon before it."""
+    told = _whole(clause, depth)
+    if told is not None or depth < 0:
+        return told
+    for template in _templates():
+        parts = template.parts(f"; {clause}") if template.pieces[0].startswith("; ") else None
+        if parts is not None:
+            return template.put(parts, depth).removeprefix("；")
+    return None
 
 
 def _inside(part: str, depth: int) -> str:
@@ -180,4 +205,7 @@ def sentences() -> dict[str, str]:
 def _templates() -> list[Template]:
     """Those with the most words of their own first: the most general cannot hide another."""
     ordered = sorted(sentences().items(), key=lambda both: (-len(both[0].replace(PART, "")), -both[0].count(PART)))
-    return [Template(tuple(english.split(PART)), chinese) for english, chinese in ordered]
+    return [
+        Template(tuple(english.split(PART)), chinese, tuple(int(number) for number in re.findall(r"\{(\d+):word\}", chinese)))
+        for english, chinese in ordered
+    ]

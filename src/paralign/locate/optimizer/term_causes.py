@@ -45,12 +45,13 @@ PLACES = {
     "hat": "added before bias correction (epsilon-hat)",
     "twice": "added to the variance too",
 }
+#: how weights are decayed, with the number
 STYLES = {
-    "coupled": "added to the gradient (L2)",
-    "l1": "L1",
-    "decoupled": "decoupled, before the update",
-    "after": "decoupled, after the update",
-    "unscaled": "decoupled, not times the learning rate",
+    "coupled": "{}, added to the gradient (L2)",
+    "l1": "{}, L1",
+    "decoupled": "{}, decoupled, before the update",
+    "after": "{}, decoupled, after the update",
+    "unscaled": "{}, decoupled, not times the learning rate",
 }
 CLIPPED = {
     "": "none",
@@ -111,7 +112,7 @@ def _listed(values: tuple[float, ...]) -> str:
 
 #: term -> one side's values of a difference, in words
 SAID: dict[str, Callable[[tuple[Any, ...]], str]] = {
-    "decay": lambda v: f"{number(v[0])}, {STYLES[v[1]]}" if v[0] else "none",
+    "decay": lambda v: STYLES[v[1]].format(number(v[0])) if v[0] else "none",
     "clip": lambda v: f"{CLIPPED[v[0]]} to {number(v[1])}{' after weight decay' if v[3] else ''}" if v[0] else "none",
     "whole": lambda v: f"times {_listed(v[0])}" if v[0] else "as the rule has it",
     "rates": lambda v: _listed(v[0]),
@@ -171,8 +172,8 @@ def finding(
     term = difference.terms[0]
     rates = _rates(difference, followed) if term == "rates" else ((), ())
     named = CALLED.get(term, term) if term != "first" or terms.family in ("sgd", "rmsprop") else "beta 1"
-    if term == "rates" and (described := _schedule(*rates)):
-        cause = f"{described}, on {where(difference.parameters, traces)}"
+    if term == "rates" and (described := _schedule(*rates, where(difference.parameters, traces))):
+        cause = described
     elif term == "moves":
         cause = _unmoved(difference, abouts, traces)
     else:
@@ -200,26 +201,29 @@ def _rates(difference: Difference, followed: Rates | None) -> Rates:
     return followed
 
 
-def _schedule(first: tuple[float, ...], second: tuple[float, ...]) -> str:
-    """What is wrong with a schedule, where it is one of the usual things."""
+def _schedule(first: tuple[float, ...], second: tuple[float, ...], names: str) -> str:
+    """What is wrong with a schedule, and of which parameters.
+
+    '' where it is none of the usual things.
+    """
     least = STORED**2 * max(map(abs, first), default=0.0)
     ratios = [b / a for a, b in zip(first, second, strict=True) if abs(a) > least]
     if not ratios:
         return ""
     if max(ratios) - min(ratios) <= STORED * abs(ratios[0]):
-        rates = f"{number(first[0])} in the reference, {number(second[0])} in the candidate"
-        return f"learning rate: {rates}, {number(ratios[0])} times the reference's"
-    return SHIFTED[shift][0] if (shift := _shift(first, second)) else ""
+        due, own, ratio = number(first[0]), number(second[0]), number(ratios[0])
+        return f"learning rate: {due} in the reference, {own} in the candidate, {ratio} times the reference's, on {names}"
+    return SHIFTED[shift][0].format(names) if (shift := _shift(first, second)) else ""
 
 
 #: steps that a candidate's schedule runs ahead of the reference's -> the cause, and what to change
 SHIFTED = {
     1: (
-        "learning rate: the candidate's schedule is one step ahead",
+        "learning rate: the candidate's schedule is one step ahead, on {}",
         "step the schedule once less before the first update: after each update as in the reference, counted from the same number",
     ),
     -1: (
-        "learning rate: the candidate's schedule is one step behind",
+        "learning rate: the candidate's schedule is one step behind, on {}",
         "step the schedule once more before the first update, or count its steps from one more: the reference's is a step further",
     ),
 }

@@ -9,7 +9,7 @@ def instead(have: str, due: str, of: str = "") -> tuple[Words, Words]:
     """One thing stands where the reference has another; what to write."""
     who, who_zh = (f"{of}: ", f"{of}：") if of else ("", "")  # noqa: RUF001 - Chinese punctuation
     return (
-        Words(f"{who}the candidate has `{have}`, the reference `{due}`", f"{who_zh}候选端为 `{have}`，参考端为 `{due}`"),  # noqa: RUF001 - as above
+        Words(f"{who}the candidate has `{have}`, the reference `{due}`", f"{who_zh}复现为 `{have}`，参考为 `{due}`"),  # noqa: RUF001 - as above
         Words(f"write `{due}`", f"改为 `{due}`"),
     )
 
@@ -20,7 +20,7 @@ def tried(have: str, due: str, of: str = "") -> tuple[Words, Words]:
     return (
         Words(
             f"{who}`{have}` does not compute what the reference computes; `{due}` does",
-            f"{who_zh}`{have}` 与参考端的计算不同，`{due}` 相同",  # noqa: RUF001 - as above
+            f"{who_zh}`{have}` 与参考的计算不同，`{due}` 相同",  # noqa: RUF001 - as above
         ),
         Words(f"write `{due}`", f"改为 `{due}`"),
     )
@@ -29,7 +29,7 @@ def tried(have: str, due: str, of: str = "") -> tuple[Words, Words]:
 def lacking(what: str, whole: str) -> tuple[Words, Words]:
     """Something is missing."""
     return (
-        Words(f"the reference has `{what}` here, the candidate leaves it out", f"参考端此处有 `{what}`，候选端缺少"),  # noqa: RUF001 - as above
+        Words(f"the reference has `{what}` here, the candidate leaves it out", f"参考此处有 `{what}`，复现缺少"),  # noqa: RUF001 - as above
         Words(f"write `{whole}`", f"改为 `{whole}`"),
     )
 
@@ -37,6 +37,6 @@ def lacking(what: str, whole: str) -> tuple[Words, Words]:
 def beyond(what: str, whole: str) -> tuple[Words, Words]:
     """Something is there that the reference does not do."""
     return (
-        Words(f"the candidate has `{what}` here, which the reference does not do", f"候选端此处多出 `{what}`，参考端没有"),  # noqa: RUF001 - as above
+        Words(f"the candidate has `{what}` here, which the reference does not do", f"复现此处多出 `{what}`，参考没有"),  # noqa: RUF001 - as above
         Words(f"write `{whole}`" if whole else "leave it out", f"改为 `{whole}`" if whole else "删去"),
     )

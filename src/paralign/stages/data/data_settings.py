@@ -136,7 +136,7 @@ def _summary(told: dict[str, dict[str, Counts]], answer: DataSeen) -> str:
             parts.append(f"{leaf or 'sample'} text")
         elif classes and len(shapes) == 1 and 1 < len(classes) < sum(classes.values()):
             least, most = min(classes.values()), max(classes.values())
-            parts.append(f"{leaf or 'label'} {dtype}, {len(classes)} classes of {least if least == most else f'{least} to {most}'} samples")
+            parts.append(f"{leaf or 'label'} {dtype}, {len(classes)} classes of {least if least == most else f'{least}-{most}'} samples")
         else:
             shape = f"({next(iter(shapes))})" if len(shapes) == 1 else f"{len(shapes)} shapes"
             parts.append(f"{leaf or 'sample'} {dtype} {shape}")
@@ -167,10 +167,10 @@ def settings(result: StageResult, reference: Capture, candidate: Capture) -> Non
         fact = Fact(f"settings.{name}", one, other, judged=judged)
         facts.append(fact)
         if not judged and not fact.agree and name not in ("drop_last", "sampler"):
-            unimportant.append(f"{name} {fact.reference} and {fact.candidate}")
+            unimportant.append(f"{name} {fact.reference} / {fact.candidate}")
     _append(result, facts)
     if unimportant:
-        result.notes.append(f"loader settings that do not matter for the numbers (reference and candidate): {', '.join(unimportant)}")
+        result.notes.append(f"loader settings that do not matter for the numbers (reference / candidate): {', '.join(unimportant)}")
 
 
 def _own(one: str, other: str) -> bool:

@@ -65,10 +65,10 @@ def compare(context: Context, result: StageResult) -> None:
         one, other = _said(values[0][leaf]), _said(values[1][leaf])
         notes = [f"{one} and {other} over {told}"] if leaf in apart else []
         result.pairs.append(_pair(f"own_all.{leaf}" if leaf else "own_all", one, other, notes))
-        parts.append(f"{leaf or 'metric'} {one} and {other}")
+        parts.append(f"{leaf or 'metric'} {one} / {other}")
     if parts:
-        over = f"over {counts[0]:,} and {counts[1]:,} samples"
-        result.notes.append(f"each side's own evaluation (reference and candidate): {', '.join(parts)}, {over}")
+        over = f"{counts[0]:,} / {counts[1]:,}"
+        result.notes.append(f"each side's own evaluation (reference / candidate): {', '.join(parts)}, over {over} samples")
     if apart and not wrong_of(before):
         cause = "the metrics agree on the reference's outputs, the evaluations do not: what differs lies in the model or in the data"
         result.findings.append(Finding(EVALUATION, cause, "look at the stages forward and data", proven=False))
