@@ -163,6 +163,26 @@ def test_a_point_that_only_names_the_value_of_the_sentence_is_left_out(change, s
     assert "output differs by 0.5" in report.stages[0].sentence or shown
 
 
+def test_further_lines_are_shown_with_their_code_unless_a_patch_mends_the_stage(result, tmp_path):
+    forward = next(stage for stage in result.stages if stage.name == "forward")
+    fault = forward.divergences[0]
+    fault.candidate.lines += [f"{tmp_path}/candidate.py:20", f"{tmp_path}/gone.py:3", "no line"]
+    known = result.to_dict()
+    (first,) = next(stage for stage in told(known, root=tmp_path).stages if stage.name == "forward").faults
+    assert [(each.shown, each.line) for each in first.further] == [("candidate.py", 20), ("gone.py", 3)]
+    text = html(Both(told(known, root=tmp_path), told(known, root=tmp_path, language="zh")))
+    assert '<code>candidate.py:20</code> <code class="dim">line_20 = 20</code>' in text
+    assert "<code>gone.py:3</code></li>" in text
+    assert "further lines, the likeliest first: candidate.py:20, gone.py:3" in markdown(told(known, root=tmp_path)).replace("\\", "")
+    patch = "--- a/c.py\n+++ b/c.py\n@@ -1 +1 @@\n-x\n+y\n"
+    forward.findings = [Finding(name, f"cause {name}", "fix", proven=True, patch=patch * (name == "a")) for name in "ab"]
+    known = result.to_dict()
+    text = html(Both(told(known, root=tmp_path), told(known, root=tmp_path, language="zh")))
+    assert "candidate.py:20" not in text
+    assert "Further causes; with the patch the stage is aligned" in text
+    assert text.index("cause a") < text.index("Further causes") < text.index("cause b")
+
+
 def test_the_sentence_of_a_stage_is_its_cause_or_its_line(result, tmp_path):
     report = told(result.to_dict(), root=tmp_path)
     sentences = {stage.name: stage.sentence for stage in report.stages}

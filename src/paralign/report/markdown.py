@@ -19,6 +19,9 @@ MARKS = {ALIGNED: "✅", DIVERGED: "❌", ERROR: "💥", UNDERPOWERED: "⚠️",
 #: faults of a stage that are shown; all are in report.json
 MOST = 3
 
+#: further lines named below a fault
+FURTHER = 6
+
 #: what Markdown or HTML would take for its own
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|~&#$])")
 
@@ -61,7 +64,9 @@ def _details(stage: StageTold) -> list[str]:
 def _fault(fault: Fault) -> list[str]:
     places = [place for place in (fault.reference, fault.candidate) if place is not None]
     shown = [f"- {_word(place.side)}: {escaped(where(place))} {code(_done(place))}".rstrip() for place in places]
-    return ["", *shown, *([f"- {escaped(fault.evidence)}"] if fault.evidence else [])]
+    further = ", ".join(where(place) for place in fault.further[:FURTHER])
+    evidence = [f"- {escaped(fault.evidence)}"] if fault.evidence else []
+    return ["", *shown, *evidence, *([f"- {_word('further')}: {escaped(further)}"] if further else [])]
 
 
 def _word(key: str) -> str:

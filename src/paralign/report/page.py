@@ -41,6 +41,9 @@ AROUND = 5
 #: bytes of a source file that is read for them
 LONGEST_SOURCE = 1 << 20
 
+#: further lines shown below the first wrong one
+FURTHER = 6
+
 #: lines that are shown of those that a failure passed: where it was raised, and what called that
 PASSED = 2
 
@@ -136,6 +139,7 @@ def html(both: Both, *, title: str = "paralign", command: str = "", language: st
         row=_in_order(report.stages),
         marks=MARKS,
         missing=[name for name in BY_NAME if name not in {stage.name for stage in report.stages}],
+        further={stage.name: [_coded(fault.further[:FURTHER]) for fault in stage.faults] for stage in report.stages},
         panes={stage.name: [_panes(fault.reference, fault.candidate) for fault in stage.faults] for stage in report.stages},
         tables={stage.name: _table(stage) for stage in report.stages},
         operations=_packed(_shown_operations(known.get("operations") or {}, report)),
@@ -225,6 +229,15 @@ def _values_of(stage: StageTold) -> tuple[str, str]:
 
 def _panes(*places: Place | None) -> list[Pane]:
     return [Pane(place, where(place), _around(place)) for place in places if place is not None]
+
+
+def _coded(places: Sequence[Place]) -> list[tuple[str, str]]:
+    """Where each line is, and its code as the file has it now.
+
+    '' of a file that cannot be read.
+    """
+    read = [(place, _lines(place.file)) for place in places]
+    return [(where(place), lines[place.line - 1].strip()[:WIDTH] if 0 < place.line <= len(lines) else "") for place, lines in read]
 
 
 def _around(place: Place) -> tuple[CodeLine, ...]:

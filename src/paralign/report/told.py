@@ -64,7 +64,7 @@ class Fault:
     """A guilty point: its places on both sides, whether confirmed, and the evidence.
 
     ``value`` is what is wrong at the line, where that is known: ``reference`` is then the line that it comes from. ``region`` are the
-    lines of the steps at fault, from the project's folder.
+    lines of the steps at fault, from the project's folder. ``further`` are the next likeliest lines of the candidate, the likeliest first.
     """
 
     reference: Place | None
@@ -77,6 +77,7 @@ class Fault:
     relation: str = ""
     value: TracedValue | None = None
     region: tuple[str, ...] = ()
+    further: tuple[Place, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -362,7 +363,15 @@ def _fault(fault: dict[str, Any], root: Path | None) -> Fault:
     value = _value(fault.get("value"))
     if value is not None and value.source:
         first = _from(value, first, root)
-    return Fault(first, second, bool(fault.get("confirmed")), _evidence(fault), kind, rule, notes, relation, value, region)
+    own = fault.get("candidate")
+    further = tuple(place for text in (own or {}).get("lines") or () if (place := _further(str(text), root)) is not None)
+    return Fault(first, second, bool(fault.get("confirmed")), _evidence(fault), kind, rule, notes, relation, value, region, further)
+
+
+def _further(text: str, root: Path | None) -> Place | None:
+    """A further line of the candidate; None of a text that names none."""
+    line = SourceLine.of(text)
+    return None if line is None else Place("candidate", _line(line.file), _line(from_folder(line.file, root)), line.line, "", "", "")
 
 
 def _value(known: dict[str, Any] | None) -> TracedValue | None:

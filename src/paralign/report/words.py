@@ -23,6 +23,8 @@ WORDS: dict[str, tuple[str, str]] = {
     "candidate": ("candidate", "复现实现"),
     "none": ("no counterpart found", "没有找到对应之处"),
     "evidence": ("evidence", "证据"),
+    "further": ("further lines, the likeliest first", "其他可疑的行，可能性大的在前"),
+    "other causes": ("Further causes; with the patch the stage is aligned", "其他原因（打上补丁后本阶段一致）"),
     "proven": ("proven cause", "已证实的原因"),
     "suspected": ("suspected cause", "可能的原因"),
     "fix": ("fix", "修改方法"),

@@ -216,8 +216,8 @@ def _differs(result: StageResult, function: str, name: str, about: Probe, found:
     pairs, captures, answers, wrong = found
     key = f"probe_{name}.{wrong[0]}" if wrong[0] else f"probe_{name}"
     values = [_values(c, f"probe_{name}")[wrong[0]] for c in captures]
-    parted = f"the {_several(function)} differ although they agree on the real values"
-    told = f"{key}: {about.said} {parted}: {_said(values[0])} and {_said(values[1])}"
+    what, one, other = _several(function), _said(values[0]), _said(values[1])
+    told = f"{key}: {about.said} the {what} differ although they agree on the real values: {one} and {other}"
     if about.weight is Weight.TIES:
         _tied(result, function, told, captures, answers[0], wrong)
         return
