@@ -351,3 +351,113 @@ def test_places_that_say_the_same_stand_in_one_line(tmp_path):
     lines = convert_code(tmp_path / "net.py", tmp_path / "port.py").lines()
     assert [line for line in lines if line.startswith("condition: net.py:4, 5, 6 torch.nn.Conv2d: ")]
     assert sum(line.startswith("condition: ") for line in lines) == 1
+
+
+HELD = """import torch
+import torch.nn.functional as F
+
+
+def start(asks):
+    return torch.arange(8.0).reshape(4, 2).requires_grad_(asks)
+
+
+def alone(asks):
+    y = start(asks) * 1
+    a, b = y.chunk(2)
+    a.mul_(2)
+    return y.tolist()
+
+
+def later(asks):
+    y = start(asks)
+    parts = torch.split(y, 2)
+    for each in parts:
+        with torch.no_grad():
+            each.mul_(2)
+    return y.tolist()
+
+
+def past(asks):
+    y = start(asks)
+    first = y.unbind(0)[0]
+    first.data.add_(2)
+    return y.tolist()
+
+
+def set_at(asks):
+    y = start(asks) * 1
+    a, b = y.split([1, 3])
+    b[0] = 5
+    return y.tolist()
+
+
+def named(asks):
+    y = start(asks) * 1
+    a = y[1]
+    a.mul_(2)
+    y.sum().backward()
+    return y.tolist()
+
+
+def turned(asks):
+    y = start(asks) * 1
+    a = torch.transpose(y, 0, 1)
+    F.relu_(a)
+    return y.tolist()
+
+
+def added(asks):
+    y = start(asks) * 1
+    a, b = y.chunk(2)
+    a += b
+    c = y[3]
+    c -= 1
+    return y.tolist()
+
+
+def numbers(asks):
+    sizes = [3, [4]]
+    n, more = sizes[0], sizes[1]
+    n += 1
+    last = sizes[1]
+    last += [5]
+    return [n, more, sizes]
+
+
+def free(asks):
+    y = start(asks) * 1
+    y = y.view(-1)
+    y.mul_(2)
+    h = start(asks) * 3
+    a = h.reshape(8)
+    a.mul_(2)
+    a += 1
+    own = y[:2].clone()
+    own.mul_(2)
+    b = y[:2]
+    b = b * 2
+    b.add_(1)
+    return [y.tolist(), a.tolist(), own.tolist(), b.tolist()]
+
+
+"""
+
+#: of a tensor that asks for a gradient: PyTorch refuses it, or changes the whole, which Paddle does not
+REFUSED = ["alone", "later", "past", "set_at", "named", "turned", "added"]
+
+
+@pytest.mark.parametrize("name", [*REFUSED, "numbers", "free"])
+def test_a_named_part_is_changed_as_in_pytorch_or_not_at_all(tmp_path, name):
+    pytest.importorskip("paddle")
+    pytest.importorskip("torch")
+    asking = (
+        f"try:\n    print({name}(True))\nexcept NotImplementedError as error:\n    print('refused', 'asks for a gradient' in str(error))\n"
+    )
+    called = "" if name == "named" else f"print({name}(False))\n"
+    (tmp_path / "source.py").write_text(HELD + called, encoding="utf-8")
+    (tmp_path / "asking.py").write_text(HELD + asking, encoding="utf-8")
+    for each in ("source", "asking"):
+        assert not convert_code(tmp_path / f"{each}.py", tmp_path / f"port_{each}.py").left
+    assert _printed(tmp_path, "source.py") == _printed(tmp_path, "port_source.py")
+    refused = ["refused True"]
+    assert _printed(tmp_path, "port_asking.py") == (refused if name in REFUSED and name != "past" else _printed(tmp_path, "asking.py"))

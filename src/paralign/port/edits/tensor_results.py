@@ -47,6 +47,15 @@ SEVERAL = frozenset({
     "unsafe_split", "vsplit",
 })  # fmt: skip
 
+#: functions and methods whose several results are views of the tensor that is split
+SPLIT = frozenset({"chunk", "dsplit", "hsplit", "split", "split_with_sizes", "tensor_split", "unbind", "vsplit"})
+
+#: functions and methods whose result is a view of the tensor
+VIEWED = frozenset({
+    "diagonal", "expand", "expand_as", "flatten", "movedim", "moveaxis", "narrow", "permute", "ravel", "reshape", "select", "squeeze",
+    "swapaxes", "swapdims", "t", "transpose", "unflatten", "unsqueeze", "view", "view_as",
+})  # fmt: skip
+
 
 def gives_several(node: ast.AST) -> bool:
     """Whether an expression is a call that gives several tensors, by its name."""

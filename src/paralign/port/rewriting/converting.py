@@ -9,16 +9,21 @@ import ast
 
 from paralign.catalogue.naming import paddle_name
 from paralign.port.edits.call_edits import ROOTS
+from paralign.port.edits.held_parts import is_changed, whole_of
 from paralign.port.edits.ledger import Fate
 from paralign.port.layers.layer_attributes import OWN_START
 from paralign.port.layers.weight_elements import layout_notes
 from paralign.port.names.observing import place
 from paralign.port.plans.conversions import conversions
+from paralign.port.plans.operators import SIGNS
 from paralign.port.rewriting.call_converting import TEXT, CallConverter
 from paralign.port.rewriting.imports import alike, from_rewritten, import_rewritten
 
 #: methods of a derived class that PyTorch calls, and what stands in the file does not
 _UNCALLED = {"torch.autograd.Function": frozenset({"vmap", "jvp", "vjp"})}
+
+#: what a part that is changed in place raises for
+_PART = "a part that asks for a gradient is changed: Paddle leaves the whole tensor, or its gradient, as it was"
 
 #: what is said of a class that is derived from one that stands in the file
 _DERIVED = {
@@ -157,14 +162,46 @@ class Converter(CallConverter):
         if self._belongs(node.target):
             self.by_hand(node, ast.unparse(node.target), "a setting of PyTorch's")
             return
+        if self._added_to_part(node):
+            return
         if self._is_tensor(node.target):
             text = "in place in PyTorch, a new tensor in Paddle: another result only where the old tensor has a second name"
             self.note(node.target, "torch.Tensor.__iadd__", Fate.CONDITION, text)
         super().visit_AugAssign(node)
 
     def visit_Name(self, node: ast.Name) -> None:  # noqa: N802 - as above
-        """Rewrite an imported name."""
-        self._reference(node)
+        """Rewrite an imported name; guard one whose tensor is a part that is changed in place."""
+        if not self._reference(node) and self.seen.imported and is_changed(node, self._parents):
+            self._guarded(node)
+
+    def _guarded(self, node: ast.Name) -> None:
+        """Let a change of a part raise where Paddle leaves the whole as it was."""
+        whole = whole_of(node, self._parents)
+        past = getattr(self._parent(), "attr", "") == "data"  # no gradient is lost there, and a view shares its memory
+        if whole is None or (past and not whole[1]) or self.hidden("_changed_part("):
+            return
+        self.needs("_changed_part(")
+        start, end = self.text.start(node), self.text.end(node)
+        self.text.edit(start, start, "_changed_part(", node)
+        self.text.edit(end, end, f", {self.text.source(whole[0])}, split={whole[1]})", node, closes=True)
+        self.note(node, "torch.Tensor", Fate.REWRITTEN, f"raises where {_PART}")
+
+    def _added_to_part(self, node: ast.AugAssign) -> bool:
+        """Write ``a += 1`` of a part, which is in place in PyTorch."""
+        target, sign = node.target, SIGNS.get(type(node.op), "")
+        if not isinstance(target, ast.Name) or not sign or not self.seen.imported or self.hidden("_added_to_part("):
+            return False
+        whole = whole_of(target, [*self._parents, target])
+        if whole is None or isinstance(node.value, ast.Yield | ast.YieldFrom):
+            return False
+        self.needs("_added_to_part(")
+        self.visit(node.value)
+        start, end = self.text.start(node), self.text.end(node)
+        head = f"{target.id} = _added_to_part({sign!r}, {target.id}, "
+        tail = f", {self.text.source(whole[0])}, split={whole[1]})"
+        self.text.edit(start, end, lambda: f"{head}({self.text.within(node.value)}){tail}")
+        self.note(target, "torch.Tensor.__iadd__", Fate.REWRITTEN, f"in place, as in PyTorch; raises where {_PART}")
+        return True
 
     def visit_Attribute(self, node: ast.Attribute) -> None:  # noqa: N802 - as above
         """Rewrite a dotted name, or an attribute that means something else."""
