@@ -112,3 +112,47 @@ def test_a_method_whose_tensor_comes_second_is_not_written_with_keywords(tmp_pat
     (tmp_path / "a.py").write_text("import torch\n\n\ndef f(x, y):\n    return x.where(condition=x > 1, other=y)\n")
     convert_code(tmp_path / "a.py", tmp_path / "b.py")
     assert "_of_tensor" not in (tmp_path / "b.py").read_text()
+
+
+BY_NAME = """import sys
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+kind = getattr(torch, "float" + "64")
+x = torch.linspace(-2, 2, 12).reshape(3, 4)
+layers = nn.Sequential(getattr(nn, "Re" + "LU")(), getattr(nn, "".join(["Layer", "Norm"]))(4, eps=1e-3))
+loss = getattr(F, "smooth_" + "l1_loss")
+family = getattr(torch.optim, sys.argv[1])
+w = nn.Parameter(torch.ones(4))
+optimizer = family([w], lr=0.1)
+for _ in range(3):
+    optimizer.zero_grad()
+    loss(layers(x) * w, torch.zeros(3, 4), beta=0.5).backward()
+    optimizer.step()
+print([round(float(each), 4) for each in w], "float64" in str(x.to(kind).dtype))
+"""
+
+
+def _run(folder, name, family):
+    return subprocess.run([sys.executable, name, family], cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("family", ["SGD", "Adam", "AdamW", "RMSprop"])
+def test_a_name_made_at_run_time_is_looked_up(tmp_path, family):
+    pytest.importorskip("paddle")
+    pytest.importorskip("torch")
+    (tmp_path / "source.py").write_text(BY_NAME, encoding="utf-8")
+    assert not convert_code(tmp_path / "source.py", tmp_path / "port.py").left
+    ran = [_run(tmp_path, name, family) for name in ("source.py", "port.py")]
+    assert ran[0].stdout
+    assert ran[1].stdout == ran[0].stdout, ran[1].stderr
+
+
+def test_a_made_name_without_a_conversion_raises_with_its_name(tmp_path):
+    pytest.importorskip("paddle")
+    (tmp_path / "source.py").write_text(BY_NAME, encoding="utf-8")
+    convert_code(tmp_path / "source.py", tmp_path / "port.py")
+    ran = _run(tmp_path, "port.py", "LBFGS")
+    assert "torch.optim.LBFGS is not converted here" in ran.stderr

@@ -101,7 +101,7 @@ def test_an_attribute_that_is_set_later_takes_effect(tmp_path):
     [
         "nn.EmbeddingBag(3, 4)",
         "torch.std(torch.ones(3), False)",
-        "torch.optim.Adagrad([{'params': a}], lr=0.1)", "torch.optim.lr_scheduler.StepLR(a, 2, last_epoch=b)", "getattr(nn, b)(3)", "nn.EmbeddingBag(*a)",
+        "torch.optim.Adagrad([{'params': a}], lr=0.1)", "torch.optim.lr_scheduler.StepLR(a, 2, last_epoch=b)", "getattr(nn, b, None)(3)", "nn.EmbeddingBag(*a)",
         "list(map(nn.EmbeddingBag, a))", "nn.MultiheadAttention(8, 2, kdim=3)", "torch.nn.DataParallel(a)", "a is nn.BatchNorm2d",
         "{nn.Conv2d: 1}", "torch.ones(2).T.mul_(2)", "torch.ones(2).to(b, copy=True)", "functools.partial(nn.Conv2d, dtype=b)",
     ],

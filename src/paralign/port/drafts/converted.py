@@ -246,7 +246,7 @@ def _with_import(tree: ast.Module, converter: Converter) -> str:
     body = [node for node in tree.body if not _before_imports(node)]
     first = next(iter(body), None)
     begun = next((node for node in body if not isinstance(node, ast.Import | ast.ImportFrom)), None)
-    helpers = [made.text(own) for own, made in converter.adapters.values()]
+    helpers = [made.text(own) for own, made in converter.adapters.values()] + list(converter.tables.values())
     helpers += [conversions().helpers[name] for name in in_order(converter.helpers)]
     if helpers and begun is not None:
         late = not plain or min(plain) > _line(begun)

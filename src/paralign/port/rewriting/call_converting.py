@@ -32,7 +32,7 @@ from paralign.port.plans.call_plan import ByHand, Different, Plan
 from paralign.port.plans.conversions import conversions
 from paralign.port.plans.planning import plan
 from paralign.port.rewriting.deriving import without_legacy
-from paralign.port.rewriting.mixing import Mixer
+from paralign.port.rewriting.made_names import MadeNames, is_made_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -94,7 +94,7 @@ def _has_workers(given: Mapping[str, ast.expr]) -> bool:
     return workers is not None and not (isinstance(workers, ast.Constant) and workers.value == 0)
 
 
-class CallConverter(Mixer):
+class CallConverter(MadeNames):
     """Write calls, and what their arguments ask for around them."""
 
     def _text_of(self, node: ast.Call) -> None:
@@ -107,7 +107,7 @@ class CallConverter(Mixer):
 
     def visit_Call(self, node: ast.Call) -> None:  # noqa: N802 - as above
         """Rewrite a call."""
-        if self._is_asked_for(node):
+        if self._is_asked_for(node) or self.made_name(node):
             return
         self.freezing(node)
         uses = [use for use in self.uses.get(place(node), []) if use.form is not Form.REFERENCE]
@@ -235,7 +235,7 @@ class CallConverter(Mixer):
         """Why a callable cannot be called through a variable as this use does; empty where it can."""
         if use.form in (Form.METHOD, Form.SUBCLASS):
             return "called through a variable, or of several classes"
-        if use.name in conversions().values:
+        if use.name in conversions().values or is_made_name(use.name):
             return ""
         adapter = adapter_of(use.name, self.paddle)
         if adapter is None:

@@ -29,11 +29,13 @@ class Referrer(Settings):
     """Rewrite references.
 
     ``adapters`` are the functions and classes that the file gets for those that are handed on.
+    ``tables`` are those of names that are made at run time.
     """
 
     def __init__(self, path: str, text: str, seen: Observed, paddle: Table, file: SourceText | None = None) -> None:
         super().__init__(path, text, seen, paddle, file)
         self.adapters: dict[str, tuple[str, Adapter]] = {}
+        self.tables: dict[str, str] = {}
 
     def adapter(self, name: str) -> tuple[str, Adapter] | None:
         """The adapter of a callable and its name in this file; None where there can be none.

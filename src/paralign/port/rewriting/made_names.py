@@ -1,0 +1,94 @@
+"""Names of PyTorch that are made at run time: ``getattr(nn, name)``."""
+
+from __future__ import annotations
+
+import ast
+
+from paralign.catalogue.naming import paddle_name
+from paralign.catalogue.parameters import stored
+from paralign.port.edits.ledger import Fate
+from paralign.port.names.observing import place
+from paralign.port.plans.conversions import conversions
+from paralign.port.rewriting.mixing import Mixer
+
+#: what configurations name, a module each; further names are those that stand in the file as texts
+_COMMON = {
+    "torch": "relu sigmoid tanh",
+    "torch.nn": (
+        "AdaptiveAvgPool2d AvgPool2d BatchNorm1d BatchNorm2d BatchNorm3d BCELoss BCEWithLogitsLoss CELU CrossEntropyLoss Dropout ELU GELU "
+        "GroupNorm GRU Hardsigmoid Hardswish Hardtanh HuberLoss Identity InstanceNorm1d InstanceNorm2d KLDivLoss L1Loss LayerNorm "
+        "LeakyReLU LogSigmoid LSTM MaxPool2d Mish MSELoss NLLLoss PReLU ReLU ReLU6 RMSNorm RNN SELU Sigmoid SiLU SmoothL1Loss Softmax "
+        "Softplus Softsign Tanh"
+    ),
+    "torch.nn.functional": (
+        "binary_cross_entropy binary_cross_entropy_with_logits celu cross_entropy elu gelu hardsigmoid hardswish huber_loss kl_div l1_loss "
+        "leaky_relu logsigmoid mish mse_loss nll_loss relu relu6 selu sigmoid silu smooth_l1_loss softplus softsign tanh"
+    ),
+    "torch.optim": "Adam AdamW Adamax NAdam RAdam RMSprop SGD",
+    "torch.optim.lr_scheduler": "CosineAnnealingLR CosineAnnealingWarmRestarts ExponentialLR LambdaLR MultiStepLR OneCycleLR StepLR",
+}
+
+
+def is_made_name(name: str) -> bool:
+    """Whether a callable is one whose name is made at run time: ``torch.nn.?``."""
+    return name.endswith(".?") and name[:-2] in _COMMON
+
+
+class MadeNames(Mixer):
+    """Look such a name up in a table of what is converted; another one raises."""
+
+    def made_name(self, node: ast.Call) -> bool:
+        """Write ``getattr(nn, name)``; False of another call."""
+        asked = self._asked_by_name_of(node)
+        if not asked or self.hidden("_by_made_name("):
+            return False
+        self.needs("_by_made_name(")
+        table = self._table(asked)
+        self.visit(node.args[1])
+        head = f"_by_made_name({table}, {asked!r}, "
+        self.text.edit(self.text.start(node), self.text.end(node), lambda: f"{head}{self.text.within(node.args[1])})")
+        self.note(node, f"{asked}.?", Fate.REWRITTEN, "looked up in a table of the file; a name that is not in it raises")
+        return True
+
+    def _asked_by_name_of(self, node: ast.AST) -> str:
+        """The module of PyTorch's that a call of ``getattr`` asks; '' of another call."""
+        plain = isinstance(node, ast.Call) and getattr(node.func, "id", "") == "getattr" and not node.keywords
+        if not plain or not isinstance(node, ast.Call) or len(node.args) != _ASKED or isinstance(node.args[1], ast.Starred):
+            return ""
+        module = self.named.get(place(node.args[0]), "")
+        return module if module in _COMMON and not isinstance(node.args[1], ast.Constant) else ""
+
+    def _table(self, module: str) -> str:
+        """The name of a module's table, which stands in the file from then on."""
+        own = f"_{module.replace('.', '_')}"
+        while own.encode() in self.text.content:
+            own += "_"
+        if own not in self.tables:
+            found = ((name, self._standing(f"{module}.{name}")) for name in self._names(module))
+            lines = "".join(f"    {name!r}: {port},\n" for name, port in found if port)
+            self.tables[own] = f"{own} = {{  # {module} by names\n{lines}}}\n"
+        return own
+
+    def _names(self, module: str) -> list[str]:
+        """The names that may be asked for: common ones, and the texts of the file."""
+        tree = self._parents[0]
+        texts = {each.value for each in ast.walk(tree) if isinstance(each, ast.Constant) and isinstance(each.value, str)}
+        known = {text for text in texts if text.isidentifier() and f"{module}.{text}" in stored("torch")}
+        constants = {name.rpartition(".")[2] for name in conversions().constants if module == name.rpartition(".")[0] == "torch"}
+        return sorted({*_COMMON[module].split(), *known, *(constants - {"Tensor"})})
+
+    def _standing(self, name: str) -> str:
+        """What stands for a class, function or constant of PyTorch; '' where nothing does."""
+        table = conversions()
+        if name in table.constants:
+            self.needs(table.constants[name])
+            return table.constants[name]
+        if name in table.values:
+            self.spelled_out = True
+            return paddle_name(name, self.paddle)
+        adapter = self.adapter(name)
+        return adapter[0] if adapter is not None else ""
+
+
+#: arguments of ``getattr`` without a default
+_ASKED = 2
