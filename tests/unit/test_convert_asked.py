@@ -156,3 +156,43 @@ def test_a_made_name_without_a_conversion_raises_with_its_name(tmp_path):
     convert_code(tmp_path / "source.py", tmp_path / "port.py")
     ran = _run(tmp_path, "port.py", "LBFGS")
     assert "torch.optim.LBFGS is not converted here" in ran.stderr
+
+
+EMPTY = """import torch
+
+
+class Bank:
+    def __init__(self):
+        self.kept = torch.empty(0)
+
+    def add(self, x):
+        self.kept = torch.cat([self.kept, x], dim=0)
+
+
+bank = Bank()
+found = torch.tensor([])
+listed, pair = [torch.zeros(0)], torch.zeros(0)
+low, high = torch.empty(0), torch.empty((0,))
+for at in range(3):
+    x = torch.arange(6.0).reshape(2, 3) + at
+    bank.add(x)
+    found = torch.cat((found, x[0]))
+    listed.append(x)
+    low, high = torch.cat([low, x]), torch.cat([high, x[:, :1]])
+print(low.tolist(), high.tolist(), torch.cat([pair, x]).tolist())
+print(bank.kept.tolist(), found.tolist(), torch.cat(listed, 0).tolist(), torch.cat([torch.empty(0), torch.tensor([[1, 2]])], 1).tolist())
+print(list(torch.cat([torch.empty(0), torch.zeros(0)]).shape))
+"""
+
+
+def test_cat_leaves_out_tensors_without_elements(tmp_path):
+    pytest.importorskip("paddle")
+    pytest.importorskip("torch")
+    (tmp_path / "source.py").write_text(EMPTY, encoding="utf-8")
+    assert not convert_code(tmp_path / "source.py", tmp_path / "port.py").left
+    ran = [
+        subprocess.run([sys.executable, name], cwd=tmp_path, capture_output=True, text=True, check=False)
+        for name in ("source.py", "port.py")
+    ]
+    assert ran[0].stdout
+    assert ran[1].stdout == ran[0].stdout, ran[1].stderr

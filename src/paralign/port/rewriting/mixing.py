@@ -12,7 +12,16 @@ from paralign.port.plans.operators import OF_BITS, OF_ONE_TYPE, SIGNS, as_calls,
 from paralign.port.rewriting.deriving import Deriver
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+
+#: what joins tensors along an axis that is there; one without elements is left out, whatever its rank
+_CAT = frozenset({"torch.cat", "torch.concat", "torch.concatenate"})
+
+#: what makes a tensor without elements
+_EMPTY = frozenset({
+    "BoolTensor", "DoubleTensor", "FloatTensor", "IntTensor", "LongTensor", "Tensor", "empty", "new_empty", "new_zeros", "ones", "rand",
+    "randn", "tensor", "zeros",
+})  # fmt: skip
 
 _SAID = "PyTorch computes it in a common type of both, Paddle refuses two types"
 
@@ -119,11 +128,24 @@ class Mixer(Deriver):
             known = all(getattr(each, "value", 0) is None or self.kinds.of(each, self._parents) is Kind.NUMBER for each in bounds)
             return "" if known or self.hidden(table.bounded[name]) else table.bounded[name]
         listed = given.get("tensors") if name in table.joined else None
+        if listed is not None and name in _CAT and self._holds_empty(listed) and not self.hidden(table.joined[name]):
+            return table.joined[name]
         if not isinstance(listed, ast.List | ast.Tuple) or any(isinstance(each, ast.Starred) for each in listed.elts):
             return ""
         kinds = {self.kinds.of(each, self._parents) for each in listed.elts}
         several = len(kinds) > 1 and not DISCRETE.isdisjoint(kinds)
         return table.joined[name] if several and not self.hidden(table.joined[name]) else ""
+
+    def _holds_empty(self, listed: ast.expr) -> bool:
+        """Whether a list of tensors begins empty: ``torch.cat([torch.empty(0), x])``.
+
+        By its own elements, or by what the file gives a name of the same spelling.
+        """
+        asked = [listed, *listed.elts] if isinstance(listed, ast.List | ast.Tuple) else [listed]
+        spelled = {ast.unparse(each) for each in asked if isinstance(each, ast.Name | ast.Attribute)}
+        bound = [value for each in ast.walk(self._parents[0]) for to, value in _bindings(each) if ast.unparse(to) in spelled]
+        inner = [part for each in bound if isinstance(each, ast.List | ast.Tuple) for part in each.elts]
+        return any(map(_is_empty, [*asked, *bound, *inner]))
 
     def mixed_template(self, name: str, template: str, operands: Sequence[ast.expr]) -> str:
         """A template with calls for operators of several types."""
@@ -136,6 +158,31 @@ class Mixer(Deriver):
         if alike or (not bits and len(tensors) < _PAIR):
             return template
         return as_calls(template)
+
+
+def _bindings(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr | None]]:
+    """What an assignment binds, each target of a tuple with its own value: ``a, b = 1, 2``."""
+    if isinstance(node, ast.AnnAssign | ast.NamedExpr):
+        yield node.target, node.value
+    if not isinstance(node, ast.Assign):
+        return
+    for target in node.targets:
+        yield target, node.value
+        if isinstance(target, ast.Tuple | ast.List) and isinstance(node.value, ast.Tuple | ast.List):
+            yield from zip(target.elts, node.value.elts, strict=False)
+
+
+def _is_empty(node: ast.AST | None) -> bool:
+    """Whether an expression is a tensor of one axis without elements: ``torch.empty(0)``."""
+    name = getattr(node.func, "attr", getattr(node.func, "id", "")) if isinstance(node, ast.Call) else ""
+    if not isinstance(node, ast.Call) or name not in _EMPTY:
+        return False
+    if not node.args:
+        return name.endswith("Tensor") and not node.keywords
+    first = node.args[0]
+    one = first.elts[0] if isinstance(first, ast.List | ast.Tuple) and len(first.elts) == 1 else first
+    size = isinstance(one, ast.Constant) and type(one.value) is int and one.value == 0 and name != "tensor" and len(node.args) == 1
+    return size or (isinstance(first, ast.List | ast.Tuple) and not first.elts and name.lower().endswith("tensor"))
 
 
 def qualified(around: Sequence[ast.AST]) -> str:
