@@ -703,6 +703,42 @@ def test_a_small_number_in_place_of_another_is_named_where_it_is_made(record):
     assert optimizer_settings.of_rates(right) is None
 
 
+WAVES = """
+    import argparse, math
+    class Rate:
+        def __init__(self):
+            self.learning_rate = 1.0
+        def step(self, n):
+            if n < 2:
+                return 0.002 * (n + 1) / 2
+            cycle = (n - 2) // 4
+            at = (n - 2) % 4
+            wave = 0.5 + 0.5 * math.cos(math.pi * at / 4)
+            return 0.002 * 0.7 ** cycle * (0.05 + 0.95 * wave)
+    def run():
+        return argparse.Namespace(learning_rate=Rate())
+"""
+WAVES_INLINE = """
+    import argparse, math
+    def rate(step):
+        if step < 2:
+            return (step + 1) / 2
+        cycle, at = divmod(step - 2, 4)
+        return 0.7 ** cycle * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * at / 4)))
+    def run():
+        return argparse.Namespace(learning_rate=argparse.Namespace(learning_rate=0.002, step=rate))
+"""
+
+
+def test_a_small_number_behind_others_of_its_line(record):
+    wrong = WAVES.replace("cycle = (n - 2) // 4", "cycle = n // 4")
+    found = optimizer_settings.of_rates(tracing_back.Sides(record(WAVES_INLINE, _stepped), record(wrong, _stepped)))
+    assert found is not None
+    assert found.expression.line == 8
+    right = tracing_back.Sides(record(WAVES_INLINE, _stepped), record(WAVES, _stepped))
+    assert optimizer_settings.of_rates(right) is None
+
+
 def test_a_setting_that_the_construction_leaves_out(record):
     left_out = BUILT.replace(', "beta2": 0.99', "")
     sides = tracing_back.Sides(record(INLINE, _stepped), record(left_out, _stepped))

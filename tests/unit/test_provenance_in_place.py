@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 from tests.unit.test_provenance import blamed, line_of, record
+from tests.unit.test_provenance_counterparts import of_sample
 
 from paralign.locate.provenance import tracing_back
+from paralign.locate.provenance.programs import own_steps
+from paralign.locate.provenance.search.blame import Blamed
+from paralign.locate.provenance.values.seen_values import SeenApart
 
 __all__ = ["record"]
 
@@ -136,3 +140,61 @@ def test_a_root_without_a_counterpart(record):
     assert found is not None
     assert found.expression.line == line_of(filled("ufunc.at"))
     assert tracing_back.of_root(sides, "nothing of this name") is None
+
+
+EXPOSED = """
+    import numpy as np
+    def channels(view):
+        grey = view.astype("float32") / 127.5 - 1.0
+        edged = np.pad(grey, 1, mode="edge")
+        around = np.stack([edged[i : i + 16, j : j + 32] for i in range(3) for j in range(3) if (i, j) != (1, 1)])
+        return np.stack([grey, (around < grey).mean(0).astype("float32")])
+    def run():
+        views = np.random.RandomState(0).randint(0, 200, (9, 2, 16, 32)).astype("uint8")
+        items = []
+        for k, pair in enumerate(views):
+            pair = pair.astype("float32")
+            if k % 3 == 1:
+                pair[1] = np.clip(pair[1] * 1.1 + 4.0, 0, 255)
+            items.append(pair)
+        return {"x": channels(items[0][1])}
+"""
+
+EXPOSED_AT_ONCE = """
+    import numpy as np
+    def prepared(view):
+        grey = view.astype("float32") / 127.5 - 1.0
+        padded = np.pad(grey, ((1, 1), (1, 1)), mode="edge")
+        below = np.zeros((16, 32), "float32")
+        for i in range(3):
+            for j in range(3):
+                below += padded[i : i + 16, j : j + 32] < grey
+        return np.stack([grey, below / 8.0]).astype("float32")
+    def run():
+        views = np.random.RandomState(0).randint(0, 200, (9, 2, 16, 32)).astype("float32")
+        views[1::3, 1] = np.minimum(views[1::3, 1] * np.float32(1.1) + 4.0, 255.0)
+        left, right = views[0]
+        return {"x": prepared(right)}
+"""
+
+
+def test_right_values_stored_in_the_wrong_rows(record):
+    wrong = EXPOSED_AT_ONCE.replace("views[1::3, 1] = np.minimum(views[1::3, 1]", "views[::3, 1] = np.minimum(views[::3, 1]").replace(
+        "255.0)", "255.0)  # HERE"
+    )
+    assert of_sample(record, EXPOSED, wrong, "x") == line_of(wrong), "a mask of what is greater than what does not vouch for the numbers"
+
+
+def test_right_values_stored_in_the_right_rows(record):
+    both = tracing_back.Sides(record(EXPOSED), record(EXPOSED_AT_ONCE))
+    found = tracing_back.of_root(both, "x")
+    assert found is None or found.expression.kind != "change"
+
+
+def test_what_stores_right_values_is_sound(record):
+    reference, candidate = record(EXPOSED), record(EXPOSED_AT_ONCE)
+    seen = SeenApart([*reference.expressions, *candidate.expressions])
+    stored = next(each for each in candidate.expressions if each.kind == "change" and each.size > 1000)
+    assert own_steps.is_sound(Blamed(stored, [stored]), seen)
+    read = next(each for each in candidate.expressions if each.kind == "item" and each.mark[0] == "a")
+    assert not own_steps.is_sound(Blamed(read, [read]), seen), "read from what nobody saw being made"

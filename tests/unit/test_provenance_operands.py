@@ -174,6 +174,27 @@ def test_rates_that_differ_or_move_without_an_argument_name_nothing(record):
     assert timed(record, (7, 18)) is None
 
 
+TAKEN = BY_STEP.replace("milestones=[9, 15],  # HERE", "drops,").replace(
+    "after = Steps(", "drops = [9, 15]\n        after = Steps(  # HERE"
+)
+
+
+def test_a_list_of_steps_that_is_the_references_is_right_and_taken_wrongly(record):
+    graphs = [record(TAKEN, with_rates((9, 15))), record(TAKEN, with_rates((12, 18)))]
+    for graph in graphs:
+        graph._roots["model"] = -1
+    found = schedule_times.of_times(tracing_back.Sides(*graphs))
+    assert found.expression.line == line_of(TAKEN)
+
+
+def test_steps_of_changes_at_the_right_time_are_right(record):
+    graphs = [record(BY_STEP.replace("9, 15", "9"), with_rates((12,))), record(BY_STEP.replace("9, 15", "12"), with_rates((15,)))]
+    for graph in graphs:
+        graph._roots["model"] = -1
+    assert schedule_times.of_times(tracing_back.Sides(*graphs)).expression.scalar is None
+    assert schedule_times.of_times(tracing_back.Sides(*graphs)).expression.mark[1] == [12]
+
+
 AVERAGE = """
     import numpy as np
 

@@ -411,7 +411,8 @@ def is_sound(found: Blamed, seen: Seen, given: Sequence[Expression] = ()) -> boo
     each = found.expression
     if found.placed:
         return True
-    if each.mark[0] == "a" and each.kind not in ("operation", "call"):  # read from an object, as a gradient is
+    is_stored = each.kind == "change" and any(role == "value" for role, _ in each.values)
+    if each.mark[0] == "a" and each.kind not in ("operation", "call") and not is_stored:  # read from an object, as a gradient is
         return False
     return all(seen.has(inner) or inner in given for _, inner in found.expression.values if inner.mark[0] == "a")
 

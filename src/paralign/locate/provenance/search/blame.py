@@ -24,7 +24,7 @@ from paralign.locate.provenance.values.casts import (
     number_before_call,
     number_before_cast,
 )
-from paralign.locate.provenance.values.counts import Counts, is_count
+from paralign.locate.provenance.values.counts import Counts, is_count, is_counted
 from paralign.locate.provenance.values.expression_counterparts import TELLING, Counterparts, doing, is_drawn, is_equal, origin
 from paralign.locate.provenance.values.expression_traits import (
     are_whole_numbers,
@@ -170,7 +170,7 @@ class Search:
             if user is None:
                 waiting.pop()
                 continue
-            excused = False if is_length(value, user) else self._excuses(user)
+            excused = False if is_length(value, user) or is_counted(value, user) else self._excuses(user)
             if excused is None:
                 self._excused[user] = False
                 waiting.append((user, iter(user.users)))

@@ -32,7 +32,7 @@ BOUNDS = "ClipGrad"
 
 def follow_rates(context: Context, divergence: Divergence | None) -> None:
     """Name the expression that made a schedule's rates wrong."""
-    searches = (of_counting, of_factor, of_rates, of_name, _of_rate_setting, of_times, of_number, of_building, of_computing, of_ruling)
+    searches = (of_counting, of_factor, of_rates, of_times, of_name, _of_rate_setting, of_number, of_building, of_computing, of_ruling)
     _follow(context, divergence, searches)
 
 
@@ -213,10 +213,13 @@ def _other_number(found: Expression, reference: Sequence[Expression]) -> Blamed 
     Told by another operand that both have: a power of the same base. By itself a small number is right: it occurs anywhere.
     """
     of_line = reached([found], lambda each: [inner for _, inner in each.values if inner.source == found.source])
+    twins = [each for each in reference if each.kind == "operation"]
     for each in of_line:
-        for twin in reference:
-            made = _made_otherwise(each, twin) if each.kind == twin.kind == "operation" else None
-            if made is not None:
+        if each.kind != "operation" or any(doing(each) == doing(twin) and is_equal(each, twin) for twin in twins):
+            continue
+        for twin in twins:
+            made = _made_otherwise(each, twin)
+            if made is not None and made.source != found.source:  # what the line itself made leads on to what it takes
                 return Blamed(made, [made, each], twin)
     return None
 

@@ -32,19 +32,33 @@ COUNTED = (0, 1, -1)
 def of_times(sides: Sides) -> Blamed | None:
     """The argument of a schedule that names the steps of wrongly timed changes.
 
-    None unless both sides have the same rates in the same order, and one argument names more of these steps than others.
+    None unless both sides have the same rates in the same order, and one argument names more of these steps than others. A list that the
+    reference has as well is right: then it is the call that takes it as it should not.
     """
     moved = _moved(sides.candidate.rates, sides.reference.rates)
     given = _arguments_of_steps(sides.candidate)
     begins = {0, *(number for each in given for number in _steps(each))}
+    kept = set(_changes(sides.candidate.rates)) - set(moved)
     for counted in COUNTED:
         steps = [step + counted for step in moved]
         named = {each: _named(each, steps, begins) for each in given}
         greatest = max(named.values(), default=0)
         most = [each for each, count in named.items() if count == greatest]
+        if len(most) > 1 and greatest == len(moved):  # an argument whose steps are those of changes at the right time is right
+            most = [each for each in most if not kept.issuperset(step + counted for step in _steps(each))]
         if greatest and len(most) == 1:
-            return Blamed(most[0], most)
+            return _taken_by(sides, most[0])
     return None
+
+
+def _taken_by(sides: Sides, given: Expression) -> Blamed:
+    """An argument; the schedule that takes it where the reference has the same list of steps."""
+    is_due = given.mark[0] == "l" and len(_steps(given)) > 1 and any(each.mark == given.mark for each in sides.reference.expressions)
+    calls = [call for call in _schedules(sides.candidate) if call.file == given.file and call.line > given.line]
+    taken_by = [call for call in calls if any(each.mark == given.mark for _, each in call.inputs)]
+    if is_due and len(taken_by) == 1:
+        return Blamed(taken_by[0], [taken_by[0], given])
+    return Blamed(given, [given])
 
 
 def _arguments_of_steps(graph: ValueGraph) -> list[Expression]:

@@ -32,6 +32,11 @@ def is_count(each: Expression) -> bool:
     return numbers is not None and each.mark[0] == "a" and each.size >= FEW and bool(np.all(numbers == np.round(numbers)))
 
 
+def is_counted(value: Expression, user: Expression) -> bool:
+    """Whether whole numbers or a mask were made of real ones: these say little of them."""
+    return is_count(user) and value.numbers is not None and value.mark[0] == "a" and not is_count(value)
+
+
 class Counts:
     """The arrays of whole numbers that the reference has.
 
