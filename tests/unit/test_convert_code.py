@@ -99,10 +99,10 @@ def test_an_attribute_that_is_set_later_takes_effect(tmp_path):
 @pytest.mark.parametrize(
     "source",
     [
-        "nn.EmbeddingBag(3, 4)",
+        "nn.LPPool3d(3, 4)",
         "torch.std(torch.ones(3), False)",
-        "torch.optim.Adagrad([{'params': a}], lr=0.1)", "torch.optim.lr_scheduler.StepLR(a, 2, last_epoch=b)", "getattr(nn, b, None)(3)", "nn.EmbeddingBag(*a)",
-        "list(map(nn.EmbeddingBag, a))", "nn.MultiheadAttention(8, 2, kdim=3)", "torch.nn.DataParallel(a)", "a is nn.BatchNorm2d",
+        "torch.optim.Adagrad([{'params': a}], lr=0.1)", "torch.optim.lr_scheduler.StepLR(a, 2, last_epoch=b)", "getattr(nn, b, None)(3)", "nn.LPPool3d(*a)",
+        "list(map(nn.LPPool3d, a))", "nn.MultiheadAttention(8, 2, kdim=3)", "torch.nn.DataParallel(a)", "a is nn.BatchNorm2d",
         "{nn.Conv2d: 1}", "torch.ones(2).T.mul_(2)", "torch.ones(2).to(b, copy=True)", "functools.partial(nn.Conv2d, dtype=b)",
     ],
 )  # fmt: skip
@@ -232,10 +232,10 @@ def test_arguments_whose_counterpart_means_something_else_are_not_renamed(tmp_pa
 
 
 def test_what_pytorch_has_is_known_and_classes_in_dictionaries_raise_when_they_are_called(tmp_path):
-    source = "layers = dict(a=nn.ReLU, b=nn.EmbeddingBag)\nhas = hasattr(nn, 'SiLU'), hasattr(nn, 'NoSuchLayer')\n"
+    source = "layers = dict(a=nn.ReLU, b=nn.LPPool3d)\nhas = hasattr(nn, 'SiLU'), hasattr(nn, 'NoSuchLayer')\n"
     text, ledger = converted(tmp_path, source)
     assert "has = True, False" in text
-    assert "b=_not_converted('in.py:4: torch.nn.EmbeddingBag is not converted" in text
+    assert "b=_not_converted('in.py:4: torch.nn.LPPool3d is not converted" in text
     assert ledger.left
 
 
@@ -469,10 +469,10 @@ def test_names_that_are_imported_one_by_one_are_spelled_out(tmp_path):
 def test_a_tree_keeps_its_form_and_nothing_is_overwritten(tmp_path, capsys):
     source = tmp_path / "src"
     (source / "pkg").mkdir(parents=True)
-    (source / "pkg" / "net.py").write_text(HEAD + "layer = nn.Linear(2, 2)\nother = nn.EmbeddingBag(2, 2)\n")
+    (source / "pkg" / "net.py").write_text(HEAD + "layer = nn.Linear(2, 2)\nother = nn.LPPool3d(2, 2)\n")
     (source / "plain.py").write_text("x = 1  # nothing\n")
     assert main(["convert", "code", str(source), str(tmp_path / "out")]) == 1
-    assert "by hand: pkg/net.py:5 torch.nn.EmbeddingBag" in capsys.readouterr().out
+    assert "by hand: pkg/net.py:5 torch.nn.LPPool3d" in capsys.readouterr().out
     assert (tmp_path / "out" / "plain.py").read_text() == "x = 1  # nothing\n"
     content = json.loads((tmp_path / "out" / "ledger.json").read_text())
     assert content["counts"]["by hand"] == 1

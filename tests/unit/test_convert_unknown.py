@@ -178,7 +178,7 @@ def test_out_is_written_into_and_a_gradient_is_asked_for(tmp_path):
     assert given[0].startswith("[7.0, 15.0] [7.0, 15.0]")
 
 
-@pytest.mark.parametrize("out", ["out=self.kept", "out=made()"])
+@pytest.mark.parametrize("out", ["out=self.kept.T", "out=made()"])
 def test_out_that_is_no_plain_name_raises_at_its_line(tmp_path, out):
     _, ledger = converted(tmp_path, f"import torch\n\n\ndef f(self, made):\n    return torch.sum(torch.ones(2), 0, {out})\n")
     assert (Fate.BY_HAND, 5) in [(each.fate, each.line) for each in ledger.places]

@@ -6,8 +6,19 @@ import ast
 
 from paralign.port.edits.ledger import Fate
 from paralign.port.edits.placing import Placer
-from paralign.port.edits.tensor_results import FRESH, OF_FORM, OF_NO_ELEMENT, ONE, SAME_OR_NEW, VIEWS, gives_several, is_among, is_new
-from paralign.port.names.expression_forms import is_dotted
+from paralign.port.edits.tensor_results import (
+    FRESH,
+    OF_FORM,
+    OF_NO_ELEMENT,
+    OF_TENSORS,
+    ONE,
+    SAME_OR_NEW,
+    VIEWS,
+    gives_several,
+    is_among,
+    is_new,
+)
+from paralign.port.names.expression_forms import is_dotted, is_text, is_told_twice
 from paralign.port.names.name_bindings import bindings, counters, innermost
 from paralign.port.names.observing import place
 
@@ -28,11 +39,15 @@ class PartWriter(Placer):
             if not names:
                 return False
             return all(name in FRESH or is_new(name) or name in self._inplace_of(node) for name in names)
+        if isinstance(node, ast.Subscript) and is_text(node.slice):  # of a dictionary
+            return True
         if isinstance(node, ast.BinOp | ast.UnaryOp):  # a result of arithmetic is new
             return not isinstance(getattr(node, "op", None), ast.UAdd)
         while isinstance(node, ast.Attribute) and node.attr not in VIEWS:
+            if node.attr not in OF_TENSORS:  # what has it is no tensor: layers[0].weight
+                return True
             node = node.value
-        return isinstance(node, ast.Name)
+        return isinstance(node, ast.Name) or (isinstance(node, ast.Subscript) and is_text(node.slice))
 
     def _same_or_new(self, node: ast.expr) -> bool:
         """Whether an expression casts or moves a tensor.
@@ -51,7 +66,7 @@ class PartWriter(Placer):
         """The names of a call that changes a whole tensor in place, and gives that tensor."""
         if not isinstance(node.func, ast.Attribute) or not node.func.attr.endswith("_"):
             return set()
-        if not self._is_whole(node.func.value):
+        if not self._is_whole(node.func.value) and not self._may_be_held(node.func.value):
             return set()
         return set(self._names_of(node))
 
@@ -74,9 +89,18 @@ class PartWriter(Placer):
             self.visit(part)
         self.note(call, f"torch.Tensor.{call.func.attr}", Fate.REWRITTEN, "assigned: a part of a tensor is a copy in Paddle")
         start, end = self.text.start(node), self.text.end(node)
+        if isinstance(target, ast.Subscript) and self._may_be_held(target, numbered=True) and not self.hidden("_put_in("):
+            self.needs("_put_in(")
+            past = ", past=True" if target is not call.func.value else ""
+            kept = target
+            self.text.edit(start, end, lambda: self._put_in(kept, self.text.within(argument) if argument else str(written), past))
+            return
         if isinstance(call.func.value, ast.Attribute) and isinstance(target, ast.Subscript):  # x[i].data: past the gradient
             self.text.edit(self.text.end(target.value), self.text.end(target.value), ".data", closes=True)
         self.text.edit(start, end, lambda: f"{self.text.within(target)} = {self.text.within(argument) if argument else written}")
+
+    def _put_in(self, target: ast.Subscript, value: str, past: str) -> str:
+        return f"_put_in({self.text.within(target.value)}, {self.text.within(target.slice)}, {value}{past})"
 
     def _assigned(self, call: ast.Call) -> str | None:
         """What a part of a tensor is given by a statement such as ``x[i].fill_(0)``, else None."""
@@ -84,7 +108,12 @@ class PartWriter(Placer):
         if not isinstance(func, ast.Attribute) or call.keywords:
             return None
         part = _part_of(func.value)
-        if part is None or not self._is_whole(part.value) or any(isinstance(each, ast.Starred) for each in call.args):
+        if (
+            part is None
+            or is_text(part.slice)
+            or not self._is_whole(part.value)
+            or any(isinstance(each, ast.Starred) for each in call.args)
+        ):
             return None
         if self._holds_several(part.value):
             return None
@@ -114,6 +143,34 @@ class PartWriter(Placer):
         if not VIEWS.isdisjoint(parts) or "weight" in parts or not all(map(self._is_plain_index, _places(part.slice))):
             return None
         return part
+
+    def _may_be_held(self, node: ast.expr, *, numbered: bool = False) -> bool:
+        """Whether an item may be a tensor that a list or a dictionary holds, and no part of one.
+
+        It is told by one value, which is no slice, of what is not known to be a tensor; by a number only if ``numbered``.
+        """
+        if not isinstance(node, ast.Subscript) or isinstance(node.slice, ast.Tuple) or _is_of_axes(node.slice):
+            return False
+        if isinstance(node.slice, ast.Constant | ast.UnaryOp) and not numbered:
+            return False
+        attributes = {each.attr for each in ast.walk(node.value) if isinstance(each, ast.Attribute)}
+        if not is_told_twice(node.value) or not VIEWS.isdisjoint(attributes) or "weight" in attributes:
+            return False
+        known = self._is_one(node.value) or self._is_tensor(node.value) or self._is_of_several(node.value)
+        return not known and not self._holds_several(node.value) and not self.hidden("_held_in(")
+
+    def _held(self, item: ast.expr) -> None:
+        """Let ``store[k].mul_(2)`` raise where the store is no dictionary.
+
+        An item of another object may be a part, which is a copy in Paddle.
+        """
+        if isinstance(item, ast.Subscript):
+            self.needs("_held_in(")
+            start, end = self.text.end(item.value), self.text.start(item.slice)
+            self.note(item, "torch.Tensor.__getitem__", Fate.CONDITION, "raises where the object is a tensor or a list: no part is changed")
+            self.text.edit(self.text.start(item), self.text.start(item), "_held_in(", item)
+            self.text.edit(start, end, ", ", item)
+            self.text.edit(self.text.end(item.slice), self.text.end(item), ")", item)
 
     def _is_one(self, node: ast.expr) -> bool:
         """Whether a name stands for one tensor: whatever binds it in its function gives one."""

@@ -7,6 +7,9 @@ import ast
 #: attributes of a tensor that are parts or other forms of it
 VIEWS = frozenset({"T", "mT", "H", "mH", "real", "imag"})
 
+#: attributes of a tensor that are tensors, and none of its forms
+OF_TENSORS = frozenset({"data", "grad"})
+
 #: calls that give a tensor that nobody else holds
 FRESH = frozenset({
     "torch.empty", "torch.zeros", "torch.ones", "torch.full", "torch.empty_like", "torch.zeros_like", "torch.ones_like", "torch.rand",
@@ -16,10 +19,17 @@ FRESH = frozenset({
 
 #: functions and methods whose result is new, whatever they are given
 NEW = frozenset({
-    "abs", "add", "addcmul", "addmm", "amax", "amin", "baddbmm", "bmm", "cat", "ceil", "clamp", "clip", "concat", "cos", "cumprod",
-    "cumsum", "div", "exp", "floor", "full_like", "gather", "index_select", "log", "masked_fill", "matmul", "maximum", "mean",
-    "minimum", "mm", "mul", "neg", "outer", "pow", "rand_like", "randn_like", "reciprocal", "round", "rsqrt", "rsub", "scatter", "sigmoid",
-    "sin", "softmax", "sqrt", "square", "stack", "sub", "sum", "tanh", "tril", "triu", "true_divide", "where",
+    "abs", "add", "addcdiv", "addcmul", "addmm", "all", "amax", "amin", "any", "argmax", "argmin", "argsort", "atan2", "baddbmm",
+    "bincount", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "bmm", "bucketize", "cat", "cdist", "ceil", "clamp",
+    "clamp_max", "clamp_min", "clip", "concat", "cos", "cosh", "cross", "cumlogsumexp", "cumprod", "cumsum", "diag_embed", "div", "elu",
+    "eq", "erf", "erfc", "exp", "exp2", "expm1", "flip", "floor", "floor_divide", "fmod", "frac", "full_like", "gather", "ge", "gelu",
+    "gt", "hypot", "index_add", "index_copy", "index_fill", "index_put", "index_select", "isfinite", "isin", "isinf", "isnan", "kron",
+    "le", "leaky_relu", "lerp", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "logsumexp", "lt", "masked_fill", "masked_scatter", "masked_select", "matmul", "maximum", "mean", "minimum", "mish",
+    "mm", "mul", "mv", "ne", "neg", "norm", "one_hot", "outer", "pow", "prod", "rand_like", "randn_like", "reciprocal", "relu",
+    "remainder", "repeat", "repeat_interleave", "roll", "round", "rsqrt", "rsub", "scatter", "scatter_add", "scatter_reduce",
+    "searchsorted", "sigmoid", "sign", "silu", "sin", "sinh", "softmax", "softplus", "sqrt", "square", "stack", "std", "sub", "sum",
+    "take", "take_along_dim", "tan", "tanh", "tril", "triu", "true_divide", "trunc", "var", "where", "xlogy",
 })  # fmt: skip
 
 #: methods that give the tensor itself where it is already as they make it, in Paddle a copy

@@ -237,6 +237,8 @@ class Calls:
         self.scopes.append({})
         for each in node.generators:
             self.bind(each.target, self.value(each.iter))
+            for condition in each.ifs:
+                self.value(condition)
         self.value(node.key)
         self.value(node.value)
         self.scopes.pop()

@@ -34,6 +34,13 @@ def is_told_twice(node: ast.expr) -> bool:
     return isinstance(node, ast.Name)
 
 
+def is_text(node: ast.expr) -> bool:
+    """Whether an expression is a text by its form: what it is the key of is a dictionary."""
+    if isinstance(node, ast.BinOp):
+        return is_text(node.left) or (isinstance(node.op, ast.Add) and is_text(node.right))
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
 def is_alike(call: ast.AST) -> bool:
     """Whether a method changes every element alike: its arguments are numbers by their form."""
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):

@@ -124,7 +124,7 @@ def _chosen(use: Use, bound: Bound, way: Way | None) -> Way | None:
         grouped = conversions().grouped.get(use.name)
         if grouped is None:
             raise ByHand("groups of parameters, or parameters that are not model.parameters(): a rate of a group is a factor in Paddle")
-        return grouped
+        return replace(grouped, template=_by_argument(use, bound, grouped) or grouped.template)
     if way is None:
         return way
     if use.name == "torch.nn.ModuleList" and use.form is Form.CALL and not isinstance(bound.given.get("modules"), _LISTS):

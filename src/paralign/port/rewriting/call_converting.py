@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from paralign.catalogue.parameters import stored
 from paralign.port.edits.changed_parts import CAST_AND_CHANGED
 from paralign.port.edits.ledger import Fate
-from paralign.port.edits.tensor_results import OF_NO_ELEMENT
+from paralign.port.edits.tensor_results import OF_NO_ELEMENT, VIEWS
+from paralign.port.names.expression_forms import is_dotted
 from paralign.port.names.name_bindings import innermost
 from paralign.port.names.observing import place
 from paralign.port.names.ownership import guessed_owner
@@ -156,7 +157,7 @@ class CallConverter(MadeNames):
         if given is None or self.hidden("_into("):
             return use
         parts = given.elts if isinstance(given, ast.Tuple | ast.List) else [given]
-        if not all(isinstance(each, ast.Name) for each in parts):
+        if not all(is_dotted(each) and VIEWS.isdisjoint(ast.unparse(each).split(".")) for each in parts):
             raise ByHand("what out= writes into is no plain name")
         return replace(use, keywords=[each for each in use.keywords if each.arg != "out"])
 
@@ -461,6 +462,9 @@ class CallConverter(MadeNames):
             end = self.text.end(node.func.value)  # a gradient of Paddle asks for gradients itself
             self.text.edit(end, end, ".data", node.func.value, closes=True)
         if not inplace or whole:
+            return
+        if self._may_be_held(node.func.value):
+            self._held(node.func.value)
             return
         if not self._same_or_new(node.func.value):
             raise ByHand("in place on a part of a tensor: Paddle's parts are copies")

@@ -138,8 +138,9 @@ class Deriver(Unknowns):
         if not isinstance(func, ast.Attribute) or place(func) in self.named:
             return False
         inplace = use.name.endswith("_") and not use.name.endswith("__")
+        held = inplace and not self._is_whole(func.value) and self._may_be_held(func.value)
         name = base_of(use.name) if inplace else conversions().aliases.get(function_of(use.name) or "", function_of(use.name))
-        if not name or not takes_itself(name) or (inplace and not self._is_whole(func.value)):
+        if not name or not takes_itself(name) or (inplace and not self._is_whole(func.value) and not held):
             return False
         shown = [each for each in node.args if not isinstance(each, ast.Starred)]
         adapter = self._fitting(name, 1 + len(shown), node.keywords)
@@ -153,6 +154,8 @@ class Deriver(Unknowns):
         text.edit(text.outer(func.value, text.start(node))[1], opening + 1, ", " if given else "", node)
         if inplace:
             self.needs("_in_place(")
+        if held:
+            self._held(func.value)
         self._noted(node, use, adapter[1])
         for each in (func.value, *node.args, *node.keywords):
             self.visit(each)
