@@ -496,7 +496,7 @@ def _resized(given: Array | None, reference: Array, candidate: Array) -> Iterato
     fix = "interpolate as the reference does: PIL antialiases when it shrinks an image, OpenCV and tensors do not unless asked"
     if all(ways) and ways[0] != ways[1]:
         yield "interpolation", f"resized by {ways[0]} in the reference, by {ways[1]} in the candidate", fix, _best(given, candidate, axes)
-    else:
+    elif any(ways) or reference.ndim > 2:  # noqa: PLR2004 - a table that nobody is known to resize is none
         known = f" (the reference's is {ways[0]})" if ways[0] else (f" (the candidate's is {ways[1]})" if ways[1] else "")
         what = "picture" if reference.ndim > 2 else "content"  # noqa: PLR2004 - height, width, channels
         yield "interpolation", f"the same {what}, resized in another way{known}", fix, None

@@ -236,10 +236,15 @@ def _loader(run: Run) -> None:
 def _told_apart(run: Run, value: Any, known: Roots) -> None:
     """Note what made each leaf of a sample or batch.
 
-    As far as it was followed, else the last expression with the same elements.
+    As far as it was followed, else the last expression with the same elements: a list, or a data set of a library, hands out what was
+    made before.
     """
     for path, leaf in leaves(value, run.session.adapter.is_tensor):
-        run.root(f"sample:{path}", known.get(path) if known.get(path) is not None else run.recorder.origin_of(leaf))
+        number = known.get(path)
+        if number is None or not run.recorder.files[run.recorder.events[number].site]:
+            origin = run.recorder.origin_of(leaf)
+            number = origin if origin is not None else number
+        run.root(f"sample:{path}", number)
 
 
 PARTS: Dict[str, Callable[[Run], None]] = {

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from paralign.locate.provenance.search import compared_operands, counterpart_operand, crossed_names, other_operand, other_rows, same_work
+from paralign.locate.provenance.search import (
+    compared_operands,
+    counterpart_operand,
+    crossed_names,
+    other_operand,
+    other_rows,
+    same_work,
+    shared_files,
+)
 from paralign.locate.provenance.search.chosen_places import Places
 from paralign.locate.provenance.search.loop_series import LoopSeries
 from paralign.locate.provenance.search.other_codes import Codes
@@ -236,6 +244,9 @@ class Search:
         """The call that gives a helper another of its parameters, where that explains it."""
         if found is None or not self._own:
             return found
+        taken = shared_files.place(found.chain, self.defaults)
+        if taken is not None:
+            return Blamed(taken, [taken, *found.chain], found.reference, placed=True)
         call = crossed_names.place(found.chain, self._own, lambda number: self.seen.has_numbers(np.array([number])))
         return found if call is None else Blamed(call, [call, *found.chain], found.reference, placed=True)
 
