@@ -345,3 +345,12 @@ def test_what_was_counted_of_a_split_keeps_the_splits_name():
     with speaking("zh"):
         assert looked_at(Coverage("train batches", 2, 3)) == "3 中的 2 个 batch（train）"
     assert looked_at(Coverage("train batches", 2, 3)) == "2 of 3 train batches"
+
+
+def test_both_sides_are_a_word_and_brackets_of_a_setting_end_no_part():
+    both = "train_step of the reference and the candidate draws random numbers: the candidate's drew what the reference's drew"
+    assert translated(both).startswith("参考与复现一侧的 train_step")
+    settings = "0.001, added to the gradient (L2) in the reference, none in the candidate (24 of 24 parameters differ)"
+    assert translated(f"settings differ first at a.weight: weight decay: {settings}").endswith(
+        "（L2），复现为 none（24 个参数中 24 个不同）"
+    )

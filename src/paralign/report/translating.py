@@ -39,6 +39,7 @@ KEPT = 1024
 _WORDS = {
     "reference": "参考",
     "candidate": "复现",
+    "reference and the candidate": "参考与复现",
     "a side": "某一侧",
     "command": "命令",
     "bytes": "字节",

@@ -404,6 +404,8 @@ def _list(values: list[float]) -> str:
 
 #: what to do about rows in another order: they may be sorted, or computed from what comes in that order
 IN_ORDER = "bring the rows into the reference's order: sort by the same rule, or make what they are computed from in that order"
+#: the same of views of one picture
+VIEWS_IN_ORDER = "put the views in the reference's order; where they are turned or flipped one by one, do so as the reference does"
 
 
 def _reordered(_: Array | None, reference: Array, candidate: Array) -> Iterator[Found]:
@@ -420,19 +422,22 @@ def _reordered(_: Array | None, reference: Array, candidate: Array) -> Iterator[
         yield "order", "the same values in another order", "sort on both sides by the same rule", error
         return
     axis = reordered_rows(reference, candidate)
-    if axis is not None and are_views(np.moveaxis(reference, axis, 0)):
-        yield (
-            "order",
-            f"the same views of one picture in another order, along axis {axis}: turned or flipped the other way",
-            "turn and flip the views as the reference does, one by one",
-            error,
-        )
-    elif axis is not None:
-        places = row_places(reference, candidate, axis)
-        cause = f"the same rows in another order, along axis {axis}"
+    if axis is None:
+        return
+    places = row_places(reference, candidate, axis)
+    if are_views(np.moveaxis(reference, axis, 0)):
+        cause = f"the same views of one picture in another order, along axis {axis}: perhaps turned or flipped the other way"
         if places:
-            cause = f"the same rows in another order, along axis {axis}: the candidate's are the reference's {places}"
-        yield "order", cause, IN_ORDER, error
+            cause = (
+                f"the same views of one picture in another order, along axis {axis}: the candidate's are the reference's {places}; "
+                "perhaps turned or flipped the other way"
+            )
+        yield "order", cause, VIEWS_IN_ORDER, error
+        return
+    cause = f"the same rows in another order, along axis {axis}"
+    if places:
+        cause = f"the same rows in another order, along axis {axis}: the candidate's are the reference's {places}"
+    yield "order", cause, IN_ORDER, error
 
 
 def _scattered(_: Array | None, reference: Array, candidate: Array) -> Iterator[Found]:

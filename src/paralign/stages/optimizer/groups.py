@@ -95,10 +95,11 @@ def tell(result: StageResult, experiment: Experiment) -> list[Listing]:
     wrong = [row for row in rows if row.differing]
     if wrong:
         column = wrong[0].differing[0]
-        told = (
-            f"{wrong[0].reference.get(column, 'not told')} in the reference, {wrong[0].candidate.get(column, 'not told')} in the candidate"
+        one, other = (side.get(column, "not told") for side in (wrong[0].reference, wrong[0].candidate))
+        line = (
+            f"settings differ first at {wrong[0].name}: {column}: {one} in the reference, {other} in the candidate "
+            f"({len(wrong)} of {len(rows)} parameters differ)"
         )
-        line = f"settings differ first at {wrong[0].name}: {column}: {told} ({len(wrong)} of {len(rows)} parameters differ)"
         if result.verdict == DIVERGED:
             result.notes.append(line)
         elif _may_be_kept_elsewhere(experiment, wrong[0], column):

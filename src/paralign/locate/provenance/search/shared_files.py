@@ -1,4 +1,4 @@
-"""Entries of a file that both programs read: right by themselves, and taken by the wrong step.
+"""Entries of a file that both programs read: right, and taken by the wrong step.
 
 The fault is where what the file holds is handed to a helper, as the rows of another split are; else where the entry is read.
 """
