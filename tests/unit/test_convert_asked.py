@@ -123,7 +123,8 @@ import torch.nn.functional as F
 kind = getattr(torch, "float" + "64")
 x = torch.linspace(-2, 2, 12).reshape(3, 4)
 layers = nn.Sequential(getattr(nn, "Re" + "LU")(), getattr(nn, "".join(["Layer", "Norm"]))(4, eps=1e-3))
-loss = getattr(F, "smooth_" + "l1_loss")
+loss = getattr(F, {"smooth": "smooth_l1_loss"}["smooth"])
+assert sys.argv[1] in "SGD Adam AdamW RMSprop LBFGS".split()
 family = getattr(torch.optim, sys.argv[1])
 w = nn.Parameter(torch.ones(4))
 optimizer = family([w], lr=0.1)
@@ -148,6 +149,16 @@ def test_a_name_made_at_run_time_is_looked_up(tmp_path, family):
     ran = [_run(tmp_path, name, family) for name in ("source.py", "port.py")]
     assert ran[0].stdout
     assert ran[1].stdout == ran[0].stdout, ran[1].stderr
+
+
+def test_a_table_of_names_holds_what_the_file_names(tmp_path):
+    source = "from torch import nn\n\n\ndef make(name='GELU', *given):\n    return getattr(nn, name)(*given)\n"
+    (tmp_path / "source.py").write_text(source, encoding="utf-8")
+    assert not convert_code(tmp_path / "source.py", tmp_path / "port.py").left
+    text = (tmp_path / "port.py").read_text(encoding="utf-8")
+    assert "'GELU': " in text
+    assert "BatchNorm" not in text
+    assert len(text.splitlines()) < 50
 
 
 def test_a_made_name_without_a_conversion_raises_with_its_name(tmp_path):

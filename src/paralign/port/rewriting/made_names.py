@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+import textwrap
 
 from paralign.catalogue.naming import paddle_name
 from paralign.catalogue.parameters import stored
@@ -27,6 +29,20 @@ _COMMON = {
     "torch.optim": "Adam AdamW Adamax NAdam RAdam RMSprop SGD",
     "torch.optim.lr_scheduler": "CosineAnnealingLR CosineAnnealingWarmRestarts ExponentialLR LambdaLR MultiStepLR OneCycleLR StepLR",
 }
+
+
+#: what is written of a module of which the file names nothing
+_FEW = {
+    "torch.nn": "GELU LayerNorm ReLU Sigmoid SiLU Tanh",
+    "torch.nn.functional": "cross_entropy gelu mse_loss relu sigmoid silu tanh",
+    "torch.optim": "Adam AdamW SGD",
+    "torch.optim.lr_scheduler": "CosineAnnealingLR StepLR",
+}
+
+#: characters of a text that may be names; a longer one is prose
+_LONGEST = 80
+
+_INDENT = " " * 12
 
 
 def is_made_name(name: str) -> bool:
@@ -64,18 +80,32 @@ class MadeNames(Mixer):
         while own.encode() in self.text.content:
             own += "_"
         if own not in self.tables:
-            found = ((name, self._standing(f"{module}.{name}")) for name in self._names(module))
-            lines = "".join(f"    {name!r}: {port},\n" for name, port in found if port)
+            found = [(name, port) for name in self._names(module) if (port := self._standing(f"{module}.{name}"))]
+            home = paddle_name(f"{module}.{found[0][0]}", self.paddle).rpartition(".")[0] if found else ""
+            alike = [name for name, port in found if port == f"{home}.{name}"]
+            lines = "".join(f"    {name!r}: {port},\n" for name, port in found if name not in alike)
+            if alike:
+                spelled = textwrap.fill(" ".join(alike), 100, initial_indent=_INDENT, subsequent_indent=_INDENT)
+                lines += (
+                    f'    **{{\n        name: getattr({home}, name)\n        for name in """\n{spelled}\n        """.split()\n    }},\n'
+                )
             self.tables[own] = f"{own} = {{  # {module} by names\n{lines}}}\n"
         return own
 
     def _names(self, module: str) -> list[str]:
-        """The names that may be asked for: common ones, and the texts of the file."""
+        """The names that may be asked for: texts of the file, and what is called alike in Paddle.
+
+        What needs a function or class of its own in the file is written where the file names it, or names none at all.
+        """
         tree = self._parents[0]
         texts = {each.value for each in ast.walk(tree) if isinstance(each, ast.Constant) and isinstance(each.value, str)}
-        known = {text for text in texts if text.isidentifier() and f"{module}.{text}" in stored("torch")}
+        words = {word for text in texts if len(text) <= _LONGEST for word in re.findall(r"\w+", text)}
+        forms = {form for word in words for form in (word, word.capitalize(), word.upper(), word.lower())}
+        known = {form for form in forms if f"{module}.{form}" in stored("torch")}
         constants = {name.rpartition(".")[2] for name in conversions().constants if module == name.rpartition(".")[0] == "torch"}
-        return sorted({*_COMMON[module].split(), *known, *(constants - {"Tensor"})})
+        common = {name for name in _COMMON[module].split() if f"{module}.{name}" in conversions().values}
+        few = set() if known else set(_FEW.get(module, "").split())
+        return sorted({*common, *known, *few, *(constants - {"Tensor"})})
 
     def _standing(self, name: str) -> str:
         """What stands for a class, function or constant of PyTorch; '' where nothing does."""
