@@ -3,128 +3,101 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from paralign.port.edits.tensor_results import SPLIT, VIEWED, VIEWS
+from paralign.port.edits.scope_index import FUNCTIONS, Binding, Scope, behind, place_of, scope_of
+from paralign.port.edits.tensor_results import COPIED, OF_FORM, OF_NO_ELEMENT, SPLIT, VIEWED, VIEWS
 from paralign.port.names.expression_forms import is_dotted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_AROUND = ("enumerate", "zip", "list", "tuple", "reversed")
 
 
-def is_changed(node: ast.Name, around: Sequence[ast.AST]) -> bool:
-    """Whether a name stands where its tensor is changed: ``a.mul_(2)``, ``a[0] = 1``.
+class Whole(NamedTuple):
+    """The tensor that a name is a part of.
 
-    ``around`` ends with the name itself.
+    ``kind`` is how it became one: "view", "split" (a copy in Paddle where a gradient is asked for), "copy" (one at all times),
+    or "index", where the index is known at run time alone.
+    """
+
+    tensor: ast.expr
+    kind: str
+    #: whether it is there wherever the part is
+    sure: bool = True
+
+
+def is_changed(node: ast.Name, around: Sequence[ast.AST], is_function: Callable[[ast.expr], bool]) -> bool:
+    """Whether a name stands where elements are changed: ``a.mul_(2)``, ``a[0] = 1``.
+
+    ``around`` ends with the name itself. ``is_function`` tells a module's function, which changes what it is given first.
     """
     inner: ast.AST = node
     for each in reversed(around[:-1]):
-        if isinstance(each, ast.Subscript) and each.value is inner:
-            if isinstance(each.ctx, ast.Store):
-                return True
-        elif isinstance(each, ast.Attribute) and each.value is inner:
-            if each.attr == "data":
-                inner = each
-                continue
-            called = around[around.index(each) - 1]
-            return _is_in_place(each.attr) and isinstance(called, ast.Call) and called.func is each
-        else:
-            return isinstance(each, ast.Call) and _is_changing(each, inner)
+        if isinstance(each, ast.Attribute) and each.value is inner:
+            inner = each if each.attr == "data" else inner  # of a method, the call tells
+            continue
+        if isinstance(each, ast.Call):
+            method = each.func
+            if is_function(method) or not isinstance(method, ast.Attribute) or method.value is not inner:
+                return _is_given_first(each, inner) and (isinstance(method, ast.Name) or is_function(method))
+            if method.attr not in OF_FORM:
+                return _is_in_place(method.attr)
+        elif not isinstance(each, ast.Subscript) or each.value is not inner:
+            return False
+        elif isinstance(each.ctx, ast.Store):
+            return True
         inner = each
     return False
 
 
-def _is_changing(call: ast.Call, given: ast.AST) -> bool:
-    """Whether a call changes what it is given first, or what its method is of."""
+def _is_given_first(call: ast.Call, given: ast.AST) -> bool:
+    """Whether a function that changes what it is given first is given that."""
     name = getattr(call.func, "attr", getattr(call.func, "id", ""))
-    first = bool(call.args) and call.args[0] is given
-    return _is_in_place(name) and (first or getattr(call.func, "value", None) is given)
+    return bool(call.args) and call.args[0] is given and _is_in_place(name)
 
 
-def whole_of(node: ast.Name, around: Sequence[ast.AST]) -> tuple[ast.expr, bool] | None:
-    """The tensor that a name is a part of, and whether it is one of a split.
+def whole_of(node: ast.Name, around: Sequence[ast.AST]) -> Whole | None:
+    """The tensor that a name is a part of.
 
     None where it is none, or nothing else holds the whole any more.
     """
-    scopes = [each for each in around if isinstance(each, (*_FUNCTIONS, ast.Module, ast.Lambda, ast.ClassDef))]
+    scopes = [each for each in around if isinstance(each, (*FUNCTIONS, ast.Module, ast.Lambda, ast.ClassDef))]
     if not scopes or isinstance(scopes[-1], ast.Lambda | ast.ClassDef):
         return None
-    scope = scopes[-1]
-    before = [each for each in _bindings(node.id, scope) if _place(each[0]) <= _place(node)]
-    last = _last(before, around)
-    for bound, value, several in last:
-        found = _part(value, several=several, scope=scope)
+    scope = scope_of(scopes[-1])
+    reaching, alone = scope.reaching(node, around)
+    for each in reaching:
+        found = _part(each.value, several=each.several, scope=scope)
         if found is None:
             continue
-        root = _root(found[0])
-        if root == node.id or _is_deleted(root, scope) or not _is_held(root, bound, scope, around):
+        root = _root(found.tensor)
+        if root == node.id or root in scope.deleted or not _is_held(root, each, node, scope, around):
             continue
-        return found
+        return found._replace(sure=alone and isinstance(found.tensor, ast.Name))
     return None
 
 
 def _is_in_place(name: str) -> bool:
-    return name.endswith("_") and not name.endswith("__") and name not in ("requires_grad_", "detach_", "retain_grad_")
+    return name.endswith("_") and not name.endswith("__") and name not in OF_FORM | OF_NO_ELEMENT | {"retain_grad_"}
 
 
-def _bindings(name: str, scope: ast.AST) -> Iterator[tuple[ast.stmt, ast.expr, bool]]:
-    """What binds a name: statement, value, and whether it is one of the value's."""
-    for each in _statements(scope):
-        if isinstance(each, ast.Assign):
-            for target in each.targets:
-                if isinstance(target, ast.Name) and target.id == name:
-                    yield each, each.value, False
-                elif isinstance(target, ast.Tuple | ast.List) and _binds(target, name):
-                    yield each, each.value, True
-        elif isinstance(each, ast.AnnAssign) and each.value is not None and _binds(each.target, name):
-            yield each, each.value, False
-        elif isinstance(each, ast.For | ast.AsyncFor) and _binds(each.target, name):
-            yield each, each.iter, True
-
-
-def _statements(scope: ast.AST) -> Iterator[ast.stmt]:
-    """The statements of a function or module, in order; not those of functions within."""
-    for each in ast.iter_child_nodes(scope):
-        if isinstance(each, ast.stmt):
-            yield each
-        if not isinstance(each, (*_FUNCTIONS, ast.ClassDef, ast.expr)):
-            yield from _statements(each)
-
-
-def _binds(target: ast.expr, name: str) -> bool:
-    return any(isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Store) for each in ast.walk(target))
-
-
-def _last(before: list[tuple[ast.stmt, ast.expr, bool]], around: Sequence[ast.AST]) -> list[tuple[ast.stmt, ast.expr, bool]]:
-    """The last binding that always runs before a place, and those behind it."""
-    outer = {id(each) for each in around}
-    for at in range(len(before) - 1, -1, -1):
-        statement = before[at][0]
-        lists = [body for each in around for body in _bodies(each) if any(one is statement for one in body)]
-        if id(statement) in outer or lists:
-            return before[at:]
-    return before
-
-
-def _bodies(node: ast.AST) -> list[list[ast.stmt]]:
-    """The lists of statements of a node."""
-    named = (getattr(node, name, None) for name in ("body", "orelse", "finalbody"))
-    return [each for each in named if isinstance(each, list)]
-
-
-def _part(value: ast.expr, *, several: bool, scope: ast.AST) -> tuple[ast.expr, bool] | None:
-    """The whole that a value is a part of, and whether it was split."""
+def _part(value: ast.expr, *, several: bool, scope: Scope) -> Whole | None:
+    """The whole that a value is a part of."""
     if several:
-        return _split(value, scope) or (None if isinstance(value, ast.Call) or not is_dotted(value) else (value, False))
+        return _split(value, scope) or (None if isinstance(value, ast.Call) or not is_dotted(value) else Whole(value, "view"))
     if isinstance(value, ast.Subscript):
         found = _split(value.value, scope) or _part(value.value, several=False, scope=scope)
-        return found or ((value.value, False) if is_dotted(value.value) and _is_plain(value.slice) else None)
+        kind = _kind_of(value.slice)
+        if kind and found is not None:
+            return found._replace(kind=kind) if kind == "index" and found.kind == "view" else found
+        return Whole(value.value, kind) if kind and is_dotted(value.value) else None
     source = _viewed(value)
     if source is None:
         return None
-    return _part(source, several=False, scope=scope) or ((source, False) if is_dotted(source) else None)
+    found = _part(source, several=False, scope=scope) or (Whole(source, "view") if is_dotted(source) else None)
+    return found._replace(kind="copy") if found is not None and _called(value) in COPIED else found
 
 
 def _viewed(value: ast.expr) -> ast.expr | None:
@@ -134,16 +107,16 @@ def _viewed(value: ast.expr) -> ast.expr | None:
     return _given(value) if isinstance(value, ast.Call) and _called(value) in VIEWED else None
 
 
-def _split(value: ast.expr, scope: ast.AST) -> tuple[ast.expr, bool] | None:
-    """What was split into several tensors, and whether they are copies in Paddle."""
+def _split(value: ast.expr, scope: Scope) -> Whole | None:
+    """What was split into several tensors."""
     if isinstance(value, ast.Name):
-        found = [_split(each, scope) for _, each, several in _bindings(value.id, scope) if isinstance(each, ast.Call) and not several]
-        return next((each for each in found if each is not None), None)
-    if isinstance(value, ast.Call) and _called(value) in ("enumerate", "zip", "list", "tuple", "reversed"):
+        bound = [each.value for each in scope.bindings.get(value.id, []) if isinstance(each.value, ast.Call) and not each.several]
+        return next((found for found in (_split(each, scope) for each in bound) if found is not None), None)
+    if isinstance(value, ast.Call) and _called(value) in _AROUND:
         return next((each for each in (_split(given, scope) for given in value.args) if each is not None), None)
     source = _given(value) if _called(value) in SPLIT and isinstance(value, ast.Call) else None
-    copied = _called(value) != "unbind"  # whose parts share the tensor's memory whether or not a gradient is asked for
-    return (source, copied) if source is not None and is_dotted(source) else None
+    kind = "view" if _called(value) == "unbind" else "copy" if _called(value) in COPIED else "split"
+    return Whole(source, kind) if source is not None and is_dotted(source) else None
 
 
 def _called(value: ast.expr) -> str:
@@ -158,15 +131,16 @@ def _given(call: ast.Call) -> ast.expr | None:
     return call.args[0] if call.args else None
 
 
-def _is_plain(index: ast.expr) -> bool:
-    """Whether an index is numbers and slices: a part by a tensor is a copy."""
+def _kind_of(index: ast.expr) -> str:
+    """What an index gives: a view by numbers and slices, else told at run time.
+
+    Empty for a copy by a list, and for an item of a dictionary.
+    """
     places = index.elts if isinstance(index, ast.Tuple) else [index]
-    plain = (ast.Slice, ast.Constant, ast.UnaryOp)
-    return all(isinstance(each, plain) and not isinstance(getattr(each, "value", 0), str) for each in places)
-
-
-def _place(node: ast.stmt | ast.expr) -> tuple[int, int]:
-    return node.lineno, node.col_offset
+    if any(isinstance(each, ast.List | ast.Compare | ast.JoinedStr) or isinstance(getattr(each, "value", 0), str) for each in places):
+        return ""
+    plain = [each.operand if isinstance(each, ast.UnaryOp) else each for each in places]
+    return "view" if all(isinstance(each, ast.Slice | ast.Constant) for each in plain) else "index"
 
 
 def _root(node: ast.expr) -> str:
@@ -175,17 +149,29 @@ def _root(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _is_deleted(name: str, scope: ast.AST) -> bool:
-    return any(isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Del) for each in ast.walk(scope))
-
-
-def _is_held(name: str, bound: ast.stmt, scope: ast.AST, around: Sequence[ast.AST]) -> bool:
+def _is_held(name: str, bound: Binding, changed: ast.Name, scope: Scope, around: Sequence[ast.AST]) -> bool:
     """Whether the whole may be read after the part was made, by whatever name."""
-    own = [value for _, value, several in _bindings(name, scope) if not several]
-    made = own and all(isinstance(each, ast.BinOp) or (isinstance(each, ast.Call) and _called(each) not in VIEWED) for each in own)
-    if not made or isinstance(scope, ast.Module):
-        return True
     loops = [each for each in around if isinstance(each, ast.For | ast.While)]
-    behind = (bound.end_lineno, bound.end_col_offset) if not isinstance(bound, ast.For | ast.AsyncFor) else _place(bound.body[0])
-    reads = [each for each in ast.walk(scope) if isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Load)]
-    return any(_place(each) > behind for each in reads) or any(_place(loop) > _place(own[0]) for loop in loops)
+    own = [each for each in scope.bindings.get(name, []) if loops or place_of(each.statement) <= place_of(bound.statement)]
+    if scope.is_module or not own or not all(not each.several and _is_made(each.value) for each in own):
+        return True
+    start, rebound = behind(bound.statement), scope.rebound(name, bound.statement)
+    for each in scope.reads.get(name, []):
+        if each.within or any(place_of(own[0].statement) < place_of(loop) <= each.place <= _end_of(loop) for loop in loops):
+            return True
+        if each.place > start and (rebound is None or each.place < rebound) and not (each.passing and each.place < place_of(changed)):
+            return True
+    return False
+
+
+def _end_of(loop: ast.For | ast.While) -> tuple[int, int]:
+    return loop.end_lineno or loop.lineno, loop.end_col_offset or loop.col_offset
+
+
+def _is_made(value: ast.expr) -> bool:
+    """Whether a value is a tensor that nothing else holds: a result."""
+    if isinstance(value, ast.IfExp):
+        return _is_made(value.body) and _is_made(value.orelse)
+    if isinstance(value, ast.UnaryOp):
+        return isinstance(value.op, ast.USub | ast.Invert)
+    return isinstance(value, ast.BinOp) or (isinstance(value, ast.Call) and _called(value) not in VIEWED)

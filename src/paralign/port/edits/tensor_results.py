@@ -67,6 +67,10 @@ VIEWED = frozenset({
 })  # fmt: skip
 
 
+#: functions and methods whose result is a copy in Paddle, whether or not a gradient is asked for
+COPIED = frozenset({"dsplit", "expand", "expand_as", "hsplit", "tensor_split", "vsplit"})
+
+
 def gives_several(node: ast.AST) -> bool:
     """Whether an expression is a call that gives several tensors, by its name."""
     return isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in SEVERAL

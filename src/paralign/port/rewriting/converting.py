@@ -9,7 +9,7 @@ import ast
 
 from paralign.catalogue.naming import paddle_name
 from paralign.port.edits.call_edits import ROOTS
-from paralign.port.edits.held_parts import is_changed, whole_of
+from paralign.port.edits.held_parts import Whole, is_changed, whole_of
 from paralign.port.edits.ledger import Fate
 from paralign.port.layers.layer_attributes import OWN_START
 from paralign.port.layers.weight_elements import layout_notes
@@ -171,20 +171,31 @@ class Converter(CallConverter):
 
     def visit_Name(self, node: ast.Name) -> None:  # noqa: N802 - as above
         """Rewrite an imported name; guard one whose tensor is a part that is changed in place."""
-        if not self._reference(node) and self.seen.imported and is_changed(node, self._parents):
+        if not self._reference(node) and self.seen.imported and is_changed(node, self._parents, self._is_function):
             self._guarded(node)
 
     def _guarded(self, node: ast.Name) -> None:
         """Let a change of a part raise where Paddle leaves the whole as it was."""
         whole = whole_of(node, self._parents)
         past = getattr(self._parent(), "attr", "") == "data"  # no gradient is lost there, and a view shares its memory
-        if whole is None or (past and not whole[1]) or self.hidden("_changed_part("):
+        if whole is None or (past and whole.kind in ("view", "index")) or self.hidden("_changed_part("):
             return
         self.needs("_changed_part(")
         start, end = self.text.start(node), self.text.end(node)
         self.text.edit(start, start, "_changed_part(", node)
-        self.text.edit(end, end, f", {self.text.source(whole[0])}, split={whole[1]})", node, closes=True)
+        self.text.edit(end, end, f", {self._told(whole)})", node, closes=True)
         self.note(node, "torch.Tensor", Fate.REWRITTEN, f"raises where {_PART}")
+
+    def _is_function(self, called: ast.expr) -> bool:
+        """Whether what is called is a function of an imported module, and no method of a tensor."""
+        return place(called) in self.named
+
+    def _told(self, whole: Whole) -> str:
+        """A whole and its kind, for helpers of the file.
+
+        It is asked for later where it may not be there.
+        """
+        return f"{'' if whole.sure else 'lambda: '}{self.text.source(whole.tensor)}, {whole.kind!r}"
 
     def _added_to_part(self, node: ast.AugAssign) -> bool:
         """Write ``a += 1`` of a part, which is in place in PyTorch."""
@@ -198,7 +209,7 @@ class Converter(CallConverter):
         self.visit(node.value)
         start, end = self.text.start(node), self.text.end(node)
         head = f"{target.id} = _added_to_part({sign!r}, {target.id}, "
-        tail = f", {self.text.source(whole[0])}, split={whole[1]})"
+        tail = f", {self._told(whole)})"
         self.text.edit(start, end, lambda: f"{head}({self.text.within(node.value)}){tail}")
         self.note(target, "torch.Tensor.__iadd__", Fate.REWRITTEN, f"in place, as in PyTorch; raises where {_PART}")
         return True

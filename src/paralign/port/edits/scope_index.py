@@ -1,0 +1,160 @@
+"""What a function or module binds, reads and deletes: found once, asked often."""
+
+from __future__ import annotations
+
+import ast
+from bisect import bisect_right
+from collections import defaultdict
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from paralign.port.edits.tensor_results import NEW
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+_OF_FORM = frozenset({"shape", "ndim", "dtype", "device"})
+
+_Place = tuple[int, int]
+
+
+class Binding(NamedTuple):
+    """What binds a name: statement, value, and whether the name is one of the value's."""
+
+    statement: ast.stmt
+    value: ast.expr
+    several: bool
+
+
+class Read(NamedTuple):
+    """Where a name is read.
+
+    ``passing`` where nothing keeps it there, ``within`` where a function within reads it.
+    """
+
+    place: _Place
+    passing: bool
+    within: bool
+
+
+class Scope:
+    """The names of a function or module."""
+
+    def __init__(self, scope: ast.AST) -> None:
+        self.bindings: dict[str, list[Binding]] = defaultdict(list)
+        self.reads: dict[str, list[Read]] = defaultdict(list)
+        self.deleted: set[str] = set()
+        self.lists: dict[int, int] = {}
+        self.is_module = isinstance(scope, ast.Module)
+        for each in _statements(scope):
+            for name, binding in _bindings(each):
+                self.bindings[name].append(binding)
+        self._places = {name: [place_of(each.statement) for each in found] for name, found in self.bindings.items()}
+        self._walk(scope, [], within=False)
+
+    def _walk(self, node: ast.AST, around: list[ast.AST], *, within: bool) -> None:
+        """Note reads, deletions, and the list that each statement stands in."""
+        for _, field in ast.iter_fields(node):
+            if isinstance(field, list):
+                self.lists.update({id(each): id(field) for each in field if isinstance(each, ast.stmt)})
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Del):
+            self.deleted.add(node.id)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            self.reads[node.id].append(Read(place_of(node), _is_passing(node, around), within))
+        around.append(node)
+        inner = within or (len(around) > 1 and isinstance(node, (*FUNCTIONS, ast.Lambda)))
+        for each in ast.iter_child_nodes(node):
+            self._walk(each, around, within=inner)
+        around.pop()
+
+    def before(self, node: ast.Name) -> list[Binding]:
+        """What binds a name in front of a place where it stands."""
+        found = self.bindings.get(node.id, [])
+        return found[: bisect_right(self._places.get(node.id, []), place_of(node))]
+
+    def reaching(self, node: ast.Name, around: Sequence[ast.AST]) -> tuple[list[Binding], bool]:
+        """The last binding that always runs before a place, and those behind it.
+
+        And whether it is there alone.
+        """
+        outer = {id(each) for each in around}
+        lists = {self.lists[id(each)] for each in around if id(each) in self.lists}
+        before = self.before(node)
+        for at in range(len(before) - 1, -1, -1):
+            statement = before[at].statement
+            looped = isinstance(statement, ast.For | ast.AsyncFor)
+            if id(statement) in outer or (not looped and self.lists.get(id(statement)) in lists):
+                return before[at:], at == len(before) - 1
+        return before, False
+
+    def rebound(self, name: str, after: ast.stmt) -> _Place | None:
+        """Where a name is bound anew behind a statement, in the same list of statements."""
+        found = self.bindings.get(name, [])
+        for each in found[bisect_right(self._places.get(name, []), place_of(after)) :]:
+            if self.lists.get(id(each.statement)) == self.lists.get(id(after)):
+                return _end(each.statement)
+        return None
+
+
+@lru_cache(maxsize=16)
+def scope_of(node: ast.AST) -> Scope:
+    """The names of a function or module, found once."""
+    return Scope(node)
+
+
+def place_of(node: ast.stmt | ast.expr) -> _Place:
+    """The line and column of a node."""
+    return node.lineno, node.col_offset
+
+
+def behind(statement: ast.stmt) -> _Place:
+    """Where the places behind a binding begin: a loop's are in its body."""
+    return place_of(statement.body[0]) if isinstance(statement, ast.For | ast.AsyncFor) else _end(statement)
+
+
+def _end(node: ast.stmt) -> _Place:
+    return node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
+
+
+def _statements(scope: ast.AST) -> Iterator[ast.stmt]:
+    """The statements of a function or module, in order; not those of functions within."""
+    for each in ast.iter_child_nodes(scope):
+        if isinstance(each, ast.stmt):
+            yield each
+        if not isinstance(each, (*FUNCTIONS, ast.ClassDef, ast.expr)):
+            yield from _statements(each)
+
+
+def _bindings(statement: ast.stmt) -> Iterator[tuple[str, Binding]]:
+    """The names that a statement binds."""
+    if isinstance(statement, ast.Assign):
+        for target in statement.targets:
+            yield from _targets(statement, target, statement.value, several=False)
+    elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
+        yield from _targets(statement, statement.target, statement.value, several=False)
+    elif isinstance(statement, ast.For | ast.AsyncFor):
+        yield from _targets(statement, statement.target, statement.iter, several=True)
+
+
+def _targets(statement: ast.stmt, target: ast.expr, value: ast.expr, *, several: bool) -> Iterator[tuple[str, Binding]]:
+    """The names of a target: ``a, b = x, y`` binds each to its own value."""
+    if isinstance(target, ast.Name):
+        yield target.id, Binding(statement, value, several)
+    elif isinstance(target, ast.Starred):
+        yield from _targets(statement, target.value, value, several=True)
+    elif isinstance(target, ast.Tuple | ast.List):
+        given = value.elts if isinstance(value, ast.Tuple | ast.List) and not several else []
+        paired = len(given) == len(target.elts) and not any(isinstance(each, ast.Starred) for each in (*given, *target.elts))
+        for at, each in enumerate(target.elts):
+            yield from _targets(statement, each, given[at] if paired else value, several=several or not paired)
+
+
+def _is_passing(node: ast.Name, around: list[ast.AST]) -> bool:
+    """Whether what reads a name keeps nothing of it: its shape, or what makes a new tensor."""
+    parent, outer = around[-1], around[-2] if len(around) > 1 else None
+    if isinstance(parent, ast.Attribute):
+        return parent.attr in _OF_FORM or (isinstance(outer, ast.Call) and outer.func is parent and parent.attr in NEW)
+    called = getattr(parent.func, "attr", "") if isinstance(parent, ast.Call) else ""
+    return isinstance(parent, ast.BinOp) or (called in NEW and isinstance(parent, ast.Call) and node in parent.args)
