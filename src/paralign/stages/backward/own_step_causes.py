@@ -24,6 +24,8 @@ from paralign.model import (
 from paralign.stages.backward.own_step_gradients import MULTIPLE, compare_gradients, other_batch
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from paralign.model import Pair
     from paralign.stages.backward.own_step_records import Steps
     from paralign.stages.common.judging import Method
@@ -160,7 +162,10 @@ def divergence_at(steps: Steps, pair: Pair, *words: str, optimizer: bool = False
 
 
 def _line_with(defined: str | None, words: tuple[str, ...]) -> str | None:
-    """The line of a function that has the first of some words that occurs in it."""
+    """The line of a function that has the first of some words that occurs in it.
+
+    Where that line calls a helper of the same file that has the word itself, the line is the helper's.
+    """
     place = SourceLine.of(defined)
     if place is None:
         return None
@@ -174,9 +179,29 @@ def _line_with(defined: str | None, words: tuple[str, ...]) -> str | None:
     if not around:
         return None
     inner = max(around, key=lambda f: f.lineno)
-    lines = text.splitlines()[inner.lineno : inner.end_lineno]
+    helpers = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef) and node is not inner}
+    lines = text.splitlines()
     for word in words:
-        for offset, line in enumerate(lines, inner.lineno + 1):
-            if word in line:
-                return str(place.at(offset))
+        found = _first_with(word, inner, lines)
+        if found is not None:
+            return str(place.at(_in_helper(word, found, inner, helpers, lines)))
     return None
+
+
+def _first_with(word: str, function: ast.FunctionDef, lines: Sequence[str]) -> int | None:
+    """The first line of a function's statements that has a word."""
+    statements = function.body[1:] if ast.get_docstring(function, clean=False) is not None else function.body
+    first = statements[0].lineno if statements else function.lineno + 1
+    behind = range(first, (function.end_lineno or function.lineno) + 1)
+    return next((number for number in behind if word in lines[number - 1]), None)
+
+
+def _in_helper(word: str, line: int, function: ast.FunctionDef, helpers: dict[str, ast.FunctionDef], lines: Sequence[str]) -> int:
+    """The line of the helper that a line calls, where the helper has the word; else the line itself."""
+    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call) and node.lineno == line]
+    for call in calls:
+        helper = helpers.get(call.func.id) if isinstance(call.func, ast.Name) else None
+        found = None if helper is None else _first_with(word, helper, lines)
+        if found is not None:
+            return found
+    return line

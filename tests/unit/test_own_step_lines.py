@@ -1,0 +1,53 @@
+"""The line of a training step that is named where no expression of it is known to be wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from paralign.stages.backward.own_step_causes import _line_with
+
+STEP = '''
+def limited(parameters, most):
+    """Each gradient by its own norm: clip them one by one."""
+    library.clip_grad_norm_(parameters, most)  # HELPER
+
+
+def train_step(model, optimizer, batch):
+    """One step: forward, backward, clip."""
+    value = model(batch)
+    value.backward()
+    {clips}  # CALL
+    optimizer.step()
+'''
+
+
+def line(tmp_path, clips, *words):
+    (tmp_path / "port.py").write_text(STEP.format(clips=clips))
+    lines = (tmp_path / "port.py").read_text().splitlines()
+    found = _line_with(f"{tmp_path / 'port.py'}:{lines.index('def train_step(model, optimizer, batch):') + 1}", words)
+    return None if found is None else lines[int(found.rpartition(":")[2]) - 1].rpartition("# ")[2]
+
+
+@pytest.mark.parametrize(
+    ("clips", "where"),
+    [
+        ("library.clip_grad_norm_(model.parameters(), 1.0)", "CALL"),
+        ("limited(model.parameters(), 'clip')", "HELPER"),
+        ("other.limited(model.parameters(), 'clip')", "CALL"),
+        ("train_step.clip(model)", "CALL"),
+    ],
+    ids=["library", "helper", "another module", "attribute"],
+)
+def test_the_line_is_that_of_the_helper_that_does_it(tmp_path, clips, where):
+    assert line(tmp_path, clips, "clip") == where
+
+
+def test_words_that_no_statement_has_name_nothing(tmp_path):
+    assert line(tmp_path, "pass", "clip") is None, "what only a docstring says is no step"
+
+
+def test_what_is_no_program_names_nothing(tmp_path):
+    (tmp_path / "odd.py").write_text("def broken(:\n")
+    assert _line_with(f"{tmp_path / 'odd.py'}:1", ("clip",)) is None
+    assert _line_with(f"{tmp_path / 'absent.py'}:1", ("clip",)) is None
+    assert _line_with(None, ("clip",)) is None
