@@ -659,6 +659,16 @@ def test_a_schedule_that_counts_from_another_step(record, new, line):
     assert schedule_times.of_counting(right) is None
 
 
+@pytest.mark.parametrize("groups", [(1.0, 1.0), (1.0, 1.0, 1.0)])
+def test_a_schedule_that_is_late_for_groups_that_the_other_side_has_not(record, groups):
+    wrong = COUNTING.replace("n = self.last + 1", "n = self.last + 2")
+    found = schedule_times.of_counting(tracing_back.Sides(record(COUNTING_INLINE, _in_groups(*groups)), record(wrong, _stepped)))
+    assert found is not None
+    assert found.expression.line == 11
+    other = tracing_back.Sides(record(COUNTING_INLINE, _in_groups(1.0, 0.5)), record(wrong, _stepped))
+    assert schedule_times.of_counting(other) is None, "rates that one side lacks are no matter of time"
+
+
 @pytest.mark.parametrize("new", ["step / warmup", "(step + 2) / warmup"])
 def test_a_step_that_is_handed_in_is_counted_where_it_is_used(record, new):
     wrong = RAMP.replace("(step + 1) / warmup", new)

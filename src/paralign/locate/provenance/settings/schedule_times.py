@@ -137,8 +137,11 @@ def _changes(rates: Rates) -> list[int]:
 
 
 def _alike(one: Sequence[float], other: Sequence[float]) -> bool:
-    """Whether two steps have the same rates; the order of groups is each side's own."""
-    return len(one) == len(other) and all(map(is_close, sorted(one), sorted(other)))
+    """Whether two steps have the same rates; the groups and their order are each side's own."""
+    if len(one) != len(other):
+        one, other = list(set(one)), list(set(other))
+    rates = sorted(one), sorted(other)
+    return len(rates[0]) == len(rates[1]) and all(map(is_close, *rates))
 
 
 def _schedules(graph: ValueGraph) -> list[Expression]:
