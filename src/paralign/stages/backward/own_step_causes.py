@@ -197,7 +197,7 @@ def _first_with(word: str, function: ast.FunctionDef, lines: Sequence[str]) -> i
 
 
 def _in_helper(word: str, line: int, function: ast.FunctionDef, helpers: dict[str, ast.FunctionDef], lines: Sequence[str]) -> int:
-    """The line of the helper that a line calls, where the helper has the word; else the line itself."""
+    """The line of the helper that a line calls, where it has the word; else the line."""
     calls = [node for node in ast.walk(function) if isinstance(node, ast.Call) and node.lineno == line]
     for call in calls:
         helper = helpers.get(call.func.id) if isinstance(call.func, ast.Name) else None
