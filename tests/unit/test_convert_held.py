@@ -141,6 +141,63 @@ for m in (net, avg, ema, avg.module):
 print(int(avg.n_averaged), [f"{p.sum().item():.3f}" for p in avg.module.parameters()])
 """
 
+PARTS_OF_WEIGHTS = """import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(4, 3, padding_idx=2)
+        self.head = nn.Linear(3, 3)
+
+def fill(model):
+    with torch.no_grad():
+        for m in model.modules():
+            if hasattr(m, "weight"):
+                m.weight[:] = torch.arange(float(m.weight.numel()), dtype=torch.float64).view(m.weight.shape)
+                m.weight[1] = torch.tensor([9.0, 8, 7])
+        model.embed.weight[model.embed.padding_idx].fill_(0)
+        model.head.weight[0, 1].fill_(5)
+        model.head.weight.data[2] = 1.5
+        model.head.bias.zero_()
+
+net = Net()
+fill(net)
+print(net.embed(torch.tensor([0, 1, 2, 3])).tolist())
+print(net.head(torch.tensor([[1.0, 10, 100]])).tolist())
+"""
+
+OWN_METHODS = """import torch
+from torch import nn
+
+class Shift(nn.Module):
+    def __init__(self, by):
+        super().__init__()
+        self.by = by
+    def forward(self, x):
+        return x + self.by, x.sum()
+    def inverse(self, z, scale=1.0):
+        return (z - self.by) * scale
+
+class Chain(nn.Module):
+    def __init__(self, *steps):
+        super().__init__()
+        self.steps = nn.ModuleList(steps)
+    def inverse(self, z):
+        for step in reversed(list(self.steps)):
+            z = step.inverse(z)
+        return z
+
+def run(chain, x):
+    return chain.inverse(x)
+
+print(run(Chain(Shift(1.0), Shift(2.0)), torch.zeros(2)).tolist())
+m = torch.tensor([[2.0, 0.0], [0.0, 4.0]])
+print(m.inverse().tolist())
+device = torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
+print(torch.ones(1, device=device).tolist())
+"""
+
 REFUSED = """import torch
 
 
@@ -153,7 +210,9 @@ change(torch.ones(2, 2).chunk(2), 0)
 """
 
 
-@pytest.mark.parametrize("program", [HELD, NORMED, AVERAGED], ids=["held", "normed", "averaged"])
+@pytest.mark.parametrize(
+    "program", [HELD, NORMED, AVERAGED, PARTS_OF_WEIGHTS, OWN_METHODS], ids=["held", "normed", "averaged", "weights", "methods"]
+)
 def test_a_program_prints_what_it_prints_in_pytorch(tmp_path, program):
     pytest.importorskip("paddle")
     pytest.importorskip("torch")

@@ -29,6 +29,9 @@ CAST_AND_CHANGED = "where the cast or the move changes nothing, the tensor befor
 class PartWriter(Placer):
     """Write ``x[i].zero_()`` so that it changes the tensor."""
 
+    #: the part that is being written as the target of an assignment
+    _written_part: ast.expr | None = None
+
     def _is_whole(self, node: ast.expr) -> bool:
         """Whether an expression is a tensor of its own.
 
@@ -85,8 +88,10 @@ class PartWriter(Placer):
             self.generic_visit(node)
             return
         target, argument = _part_of(call.func.value) or call.func.value, call.args[0] if call.args else None
+        self._written_part = target
         for part in (target, *call.args):
             self.visit(part)
+        self._written_part = None
         self.note(call, f"torch.Tensor.{call.func.attr}", Fate.REWRITTEN, "assigned: a part of a tensor is a copy in Paddle")
         start, end = self.text.start(node), self.text.end(node)
         if isinstance(target, ast.Subscript) and self._may_be_held(target, numbered=True) and not self.hidden("_put_in("):

@@ -83,8 +83,10 @@ class Turner(LayerReader):
         if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute) and parent.func.value is value:
             turned = parent.func.attr in _TURNS and self._is_operand(parent, chain[at - 2])  # a method's object is visited alone
             return parent.func.attr in READ or turned
-        if isinstance(parent, ast.Subscript) and parent.value is value and isinstance(parent.ctx, ast.Load):
-            return self._is_operand(parent, chain[at - 2])
+        if isinstance(parent, ast.Subscript) and parent.value is value:
+            if parent is self._written_part or (isinstance(parent.ctx, ast.Store) and isinstance(chain[at - 2], ast.Assign)):
+                return True  # a turned weight shares its memory
+            return isinstance(parent.ctx, ast.Load) and self._is_operand(parent, chain[at - 2])
         return self._is_operand(value, parent)
 
     def _is_operand(self, node: ast.AST, parent: ast.AST) -> bool:

@@ -31,6 +31,10 @@ class Different(ByHand):
     """
 
 
+class Overfull(ByHand):
+    """PyTorch's method of the name takes fewer arguments: the object may be another one."""
+
+
 @dataclass
 class Plan:
     """How a call is written.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from paralign.catalogue.lookup import arguments_of, entries_of
 from paralign.catalogue.naming import names, paddle_argument
 from paralign.catalogue.parameters import Kind, Signature, Table, literal
-from paralign.port.plans.call_plan import RECEIVER, ByHand, Different, Plan, as_default
+from paralign.port.plans.call_plan import RECEIVER, ByHand, Different, Overfull, Plan, as_default
 from paralign.port.plans.conversions import Way, conversions, was_executed
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def name_arguments(use: Use, made: Plan, paddle: Table, way: Way | None) -> None
     if made.bound.unknown:
         raise ByHand(f"PyTorch's signature has no argument {next(iter(made.bound.unknown))}")
     if made.bound.many and "*" not in (way.same if way else ()):
-        raise ByHand("more arguments than its signature has")
+        raise Overfull("more arguments than its signature has")
     mapped = arguments_of(use.name)
     places = [each.name for each in ours.parameters if each.kind is Kind.PLAIN]
     theirs = [each.name for each in made.bound.signature.parameters if each.kind is Kind.PLAIN]

@@ -15,7 +15,7 @@ from paralign.port.names.expression_forms import is_dotted
 from paralign.port.names.name_bindings import innermost
 from paralign.port.names.observing import place
 from paralign.port.names.ownership import guessed_owner
-from paralign.port.names.values import Certainty, Form, Use
+from paralign.port.names.values import Certainty, Class, Form, Use
 from paralign.port.plans.adapters import adapter_of, given_back, is_start
 from paralign.port.plans.call_forms import (
     AROUND,
@@ -29,7 +29,7 @@ from paralign.port.plans.call_forms import (
     says_nothing,
     written_around,
 )
-from paralign.port.plans.call_plan import ByHand, Different, Plan
+from paralign.port.plans.call_plan import ByHand, Different, Overfull, Plan
 from paralign.port.plans.conversions import conversions
 from paralign.port.plans.planning import plan
 from paralign.port.rewriting.deriving import without_legacy
@@ -131,8 +131,20 @@ class CallConverter(MadeNames):
             self._put_around(node, use)
         except ByHand as reason:
             del self.text.edits[edits:], self.places[places:]
+            if use.certainty is Certainty.GUESSED and isinstance(reason, Overfull) and self._is_own_method(node):
+                self.note(node, use.name, Fate.UNTOUCHED, "a class of the program has such a method, which takes these arguments")
+                self.generic_visit(node)
+                return
             if isinstance(reason, Different) or not (self._by_adapter(node, use) or self.derived(node, use)):
                 self.by_hand(node, use.name, str(reason))
+
+    def _is_own_method(self, node: ast.Call) -> bool:
+        """Whether a class of the program has a method of the name that a call asks for."""
+        name = getattr(node.func, "attr", "")
+        imported = [each for each in self.seen.names.values() if isinstance(each, Class)]
+        classes = [each for each in ast.walk(self._parents[0]) if isinstance(each, ast.ClassDef)]
+        own = {method.name for each in classes for method in each.body if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef)}
+        return name in own or any(each.defines(name) for each in imported)
 
     def _plain(self, use: Use) -> Use:
         """A call without the arguments that are written around it.
