@@ -198,6 +198,44 @@ device = torch.device("cuda", 0) if torch.cuda.is_available() else torch.device(
 print(torch.ones(1, device=device).tolist())
 """
 
+DERIVED = """import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+x = torch.tensor([[1.0, 2, 3], [4, 5, 6]], requires_grad=True)
+for offset, one, two in ((0, -2, -1), (1, -2, -1), (-2, 0, 1), (1, 2, 0)):
+    y = torch.diag_embed(x, offset, one, two)
+    w = torch.arange(float(y.numel())).view(y.shape)
+    x.grad = None
+    (y * y * w).sum().backward()
+    print(list(y.shape), y.flatten().tolist(), x.grad.tolist())
+u = x[0].diag_embed()
+u[0, 1] = 5.0
+print(torch.autograd.grad((u * u).sum(), x)[0].tolist(), x.detach().diag_embed(1)[0].tolist())
+
+class Masked(nn.Linear):
+    def __init__(self, a, b):
+        super().__init__(a, b)
+        self.register_buffer("mask", torch.tril(torch.ones(b, a)))
+    def forward(self, x):
+        return F.linear(x, self.weight * self.mask, self.bias)
+
+class Scaled(nn.Linear):
+    def forward(self, x):
+        return F.linear(x, self.weight, self.bias) * self.weight.shape[0] + self.weight.sum(1)
+
+def start(m):
+    with torch.no_grad():
+        m.weight.copy_(torch.arange(float(m.weight.numel())).view(m.out_features, m.in_features))
+        m.bias.zero_()
+    return m
+
+masked, scaled, square = Masked(3, 2), Scaled(3, 2), Scaled(2, 2)
+start(masked), start(scaled), start(square)
+x = torch.tensor([[1.0, 10, 100]])
+print(masked(x).tolist(), scaled(x).tolist(), square(x[:, :2]).tolist())
+"""
+
 REFUSED = """import torch
 
 
@@ -211,7 +249,9 @@ change(torch.ones(2, 2).chunk(2), 0)
 
 
 @pytest.mark.parametrize(
-    "program", [HELD, NORMED, AVERAGED, PARTS_OF_WEIGHTS, OWN_METHODS], ids=["held", "normed", "averaged", "weights", "methods"]
+    "program",
+    [HELD, NORMED, AVERAGED, PARTS_OF_WEIGHTS, OWN_METHODS, DERIVED],
+    ids=["held", "normed", "averaged", "weights", "methods", "derived"],
 )
 def test_a_program_prints_what_it_prints_in_pytorch(tmp_path, program):
     pytest.importorskip("paddle")

@@ -40,6 +40,14 @@ _TURNED = "Linear keeps its weight transposed in Paddle; right where neither the
 OWN_START = "a function of the program starts it: right where it treats all elements alike; Linear's weight is [in, out] in Paddle."
 
 
+def _as_linear(owner: Value) -> Value:
+    """A Linear for an object of a class of the program that is derived from it."""
+    made = owner.of if isinstance(owner, Object) else owner
+    if isinstance(made, Class) and made.framework_base() == "torch.nn.Linear" and made.attribute("weight") is None:
+        return Instance("torch.nn.Linear")
+    return owner
+
+
 class LayerReader(PartWriter):
     """Write attributes of layers, and weights that are read as values."""
 
@@ -48,7 +56,7 @@ class LayerReader(PartWriter):
 
         A loop over a container, and an item of it, are taken for the container, which has no weight of its own.
         """
-        owner = self.seen.values.get(place(node.value))
+        owner = _as_linear(self.seen.values.get(place(node.value)))
         return None if isinstance(owner, Instance) and owner.of in _OF_ANY_LAYER else owner
 
     def _turned(self, node: ast.Attribute) -> bool:
@@ -104,7 +112,7 @@ class LayerReader(PartWriter):
             return False
         if not isinstance(self._parent(), ast.Call | ast.keyword | ast.BinOp):
             return False
-        owner = self.seen.values.get(place(node.value))
+        owner = _as_linear(self.seen.values.get(place(node.value)))
         return isinstance(owner, Instance) and owner.of == "torch.nn.Linear"
 
     def _as_value(self, node: ast.Attribute) -> bool:
