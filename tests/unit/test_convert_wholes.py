@@ -205,6 +205,79 @@ def test_parts_are_changed_as_in_pytorch_or_refused_where_paddle_cannot(tmp_path
     assert _printed(tmp_path, "port.py") == expected
 
 
+HELD = """import torch
+from torch import nn
+
+
+def made():
+    layer = nn.LayerNorm(3)
+    with torch.no_grad():
+        for p in layer.parameters():
+            p += 2
+            p *= 3
+            p /= 4
+            p -= 0.25
+    return layer
+
+
+def stepped(asks):
+    layer = made()
+    layer(torch.arange(3.0).reshape(1, 3)).square().sum().backward()
+    with torch.no_grad():
+        for p in layer.parameters():
+            p -= 0.1 * p.grad
+    return layer(torch.arange(3.0).reshape(1, 3))
+
+
+def averaged(asks):
+    layer, kept = made(), made()
+    with torch.no_grad():
+        for (name, p), (_, q) in zip(layer.named_parameters(), kept.named_parameters()):
+            name += "."
+            p += 1
+            q *= 0.9
+            q += 0.1 * p
+    return kept(torch.arange(3.0).reshape(1, 3))
+
+
+def stored(asks):
+    layer = made()
+    for _, p in layer.state_dict().items():
+        p *= 3
+    return layer(torch.arange(3.0).reshape(1, 3))
+
+
+def past(asks):
+    layer = made()
+    for p in layer.parameters():
+        q = p.data
+        q += 1
+    w = q.detach()
+    w *= 2
+    return layer(torch.arange(3.0).reshape(1, 3))
+
+
+def numbers(asks):
+    total = 0
+    for p in made().parameters():
+        total += p.numel()
+    return torch.tensor([float(total)])
+
+
+"""
+
+
+def test_tensors_of_layers_are_changed_by_signs_as_in_pytorch(tmp_path):
+    pytest.importorskip("paddle")
+    pytest.importorskip("torch")
+    names = "stepped, averaged, stored, past, numbers"
+    (tmp_path / "source.py").write_text(HELD + RUN.format(names=names), encoding="utf-8")
+    convert_code(tmp_path / "source.py", tmp_path / "port.py")
+    printed = _printed(tmp_path, "source.py")
+    assert _printed(tmp_path, "port.py") == printed
+    assert len(printed) == 10
+
+
 def _at(code, name="p"):
     """The last place where a name stands, and what is around it."""
     tree = ast.parse(code)

@@ -41,6 +41,7 @@ class Writer(ast.NodeVisitor):
 
     def __init__(self, text: str, named: dict[tuple[int, int, int, int], str], paddle: Table) -> None:
         self.text, self.named, self.paddle = Text(text), named, paddle
+        self._words = frozenset(re.findall(rb"(?<![\w.])\w+", self.text.content))
         self.spelled_out = False
         self.helpers: set[str] = set()
 
@@ -202,7 +203,7 @@ class Writer(ast.NodeVisitor):
         They would hide the program's own of the same names.
         """
         for name in sorted(needed(template)):
-            if re.search(rf"(?<![\w.]){name}\b".encode(), self.text.content):
+            if name.encode() in self._words:
                 return f"the file has a {name} of its own, as the converted call needs one"
         return ""
 

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from paralign.port.edits.scope_index import FUNCTIONS, Binding, Scope, behind, place_of, scope_of
-from paralign.port.edits.tensor_results import COPIED, OF_FORM, OF_NO_ELEMENT, SPLIT, VIEWED, VIEWS
+from paralign.port.edits.tensor_results import COPIED, OF_FORM, OF_LAYERS, OF_NO_ELEMENT, OF_TENSORS, SPLIT, VIEWED, VIEWS
 from paralign.port.names.expression_forms import is_dotted
 
 if TYPE_CHECKING:
@@ -77,6 +77,25 @@ def whole_of(node: ast.Name, around: Sequence[ast.AST]) -> Whole | None:
             continue
         return found._replace(sure=alone and isinstance(found.tensor, ast.Name))
     return None
+
+
+def is_held(node: ast.Name, around: Sequence[ast.AST]) -> bool:
+    """Whether a name is a tensor that something else holds: a layer's, or a tensor's data."""
+    scopes = [each for each in around if isinstance(each, (*FUNCTIONS, ast.Module, ast.Lambda, ast.ClassDef))]
+    if not scopes or isinstance(scopes[-1], ast.Lambda | ast.ClassDef):
+        return False
+    return any(_holds(each.value, several=each.several) for each in scope_of(scopes[-1]).reaching(node, around)[0])
+
+
+def _holds(value: ast.expr, *, several: bool) -> bool:
+    """Whether a value is, or gives one by one, tensors that something else holds."""
+    if several:
+        called = [each for each in ast.walk(value) if isinstance(each, ast.Call)]
+        return any(_called(each) in OF_LAYERS and isinstance(each.func, ast.Attribute) for each in called)
+    if isinstance(value, ast.Attribute):
+        return value.attr in OF_TENSORS and is_dotted(value)
+    detached = isinstance(value, ast.Call) and _called(value) == "detach" and not value.args
+    return detached and isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and is_dotted(value.func.value)
 
 
 def _is_in_place(name: str) -> bool:

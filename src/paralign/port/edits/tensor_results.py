@@ -10,6 +10,9 @@ VIEWS = frozenset({"T", "mT", "H", "mH", "real", "imag"})
 #: attributes of a tensor that are tensors, and none of its forms
 OF_TENSORS = frozenset({"data", "grad"})
 
+#: methods of a layer that give the tensors it holds
+OF_LAYERS = frozenset({"buffers", "named_buffers", "named_parameters", "parameters", "state_dict"})
+
 #: calls that give a tensor that nobody else holds
 FRESH = frozenset({
     "torch.empty", "torch.zeros", "torch.ones", "torch.full", "torch.empty_like", "torch.zeros_like", "torch.ones_like", "torch.rand",

@@ -9,7 +9,7 @@ import ast
 
 from paralign.catalogue.naming import paddle_name
 from paralign.port.edits.call_edits import ROOTS
-from paralign.port.edits.held_parts import Whole, is_changed, whole_of
+from paralign.port.edits.held_parts import Whole, is_changed, is_held, whole_of
 from paralign.port.edits.ledger import Fate
 from paralign.port.layers.layer_attributes import OWN_START
 from paralign.port.layers.weight_elements import layout_notes
@@ -25,6 +25,9 @@ _UNCALLED = {"torch.autograd.Function": frozenset({"vmap", "jvp", "vjp"})}
 #: what a part that is changed in place raises for
 _PART = "a part that asks for a gradient is changed: Paddle leaves the whole tensor, or its gradient, as it was"
 
+#: what one raises for that is a copy in Paddle at all times
+_COPIED = "a part that is a view in PyTorch and a copy in Paddle is changed"
+
 #: what is said of a class that is derived from one that stands in the file
 _DERIVED = {
     "torch.autograd.Function": "backward gives gradients for tensors alone in Paddle",
@@ -32,6 +35,11 @@ _DERIVED = {
     "torch.nn.modules.loss._WeightedLoss": "what PyTorch's losses are derived from",
     "torch.optim.lr_scheduler.LRScheduler": "raises where another schedule of the same optimizer is made",
 }
+
+
+def _raised(whole: Whole) -> str:
+    """What a change of a part raises for."""
+    return _COPIED if whole.kind == "copy" else _PART
 
 
 class Converter(CallConverter):
@@ -184,7 +192,7 @@ class Converter(CallConverter):
         start, end = self.text.start(node), self.text.end(node)
         self.text.edit(start, start, "_changed_part(", node)
         self.text.edit(end, end, f", {self._told(whole)})", node, closes=True)
-        self.note(node, "torch.Tensor", Fate.REWRITTEN, f"raises where {_PART}")
+        self.note(node, "torch.Tensor", Fate.REWRITTEN, f"raises where {_raised(whole)}")
 
     def _is_function(self, called: ast.expr) -> bool:
         """Whether what is called is a function of an imported module, and no method of a tensor."""
@@ -202,16 +210,18 @@ class Converter(CallConverter):
         target, sign = node.target, SIGNS.get(type(node.op), "")
         if not isinstance(target, ast.Name) or not sign or not self.seen.imported or self.hidden("_added_to_part("):
             return False
-        whole = whole_of(target, [*self._parents, target])
-        if whole is None or isinstance(node.value, ast.Yield | ast.YieldFrom):
+        around = [*self._parents, target]
+        whole = whole_of(target, around)
+        if (whole is None and not is_held(target, around)) or isinstance(node.value, ast.Yield | ast.YieldFrom):
             return False
         self.needs("_added_to_part(")
         self.visit(node.value)
         start, end = self.text.start(node), self.text.end(node)
         head = f"{target.id} = _added_to_part({sign!r}, {target.id}, "
-        tail = f", {self._told(whole)})"
+        tail = f", {self._told(whole)})" if whole else ")"
         self.text.edit(start, end, lambda: f"{head}({self.text.within(node.value)}){tail}")
-        self.note(target, "torch.Tensor.__iadd__", Fate.REWRITTEN, f"in place, as in PyTorch; raises where {_PART}")
+        raising = f"; raises where {_raised(whole)}" if whole else ""
+        self.note(target, "torch.Tensor.__iadd__", Fate.REWRITTEN, f"in place, as in PyTorch{raising}")
         return True
 
     def visit_Attribute(self, node: ast.Attribute) -> None:  # noqa: N802 - as above
