@@ -161,6 +161,15 @@ def test_a_table_of_names_holds_what_the_file_names(tmp_path):
     assert len(text.splitlines()) < 50
 
 
+def test_a_table_of_names_holds_what_another_file_names(tmp_path):
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "config.py").write_text("act: str = 'ELU'\n", encoding="utf-8")
+    made = "from torch import nn\n\n\ndef make(name):\n    return getattr(nn, name)()\n"
+    (tmp_path / "source" / "made.py").write_text(made, encoding="utf-8")
+    assert not convert_code(tmp_path / "source", tmp_path / "port").left
+    assert "'ELU': " in (tmp_path / "port" / "made.py").read_text(encoding="utf-8")
+
+
 def test_a_made_name_without_a_conversion_raises_with_its_name(tmp_path):
     pytest.importorskip("paddle")
     (tmp_path / "source.py").write_text(BY_NAME, encoding="utf-8")

@@ -9,7 +9,7 @@ import ast
 import re
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from paralign.catalogue.parameters import Table, stored
 from paralign.errors import ParalignError, UsageError, one_line, unwritten
@@ -71,7 +71,9 @@ def convert_code(
     program = Program(files, Observer)
     tied = any(map(_ties_weights, files if source.is_dir() else [source, *sorted(source.parent.glob("*.py"))]))
     by_file = {path: frozenset(each.name for each in refused if each.path == _shown(path, source)) for path in files}
-    texts = {path: _converted(path, _shown(path, source), program, paddle, ledger, tied, by_file[path]) for path in files}
+    words = frozenset(word for path in files for quoted in _QUOTED.findall(read(path).text) for word in quoted.split())
+    set_before = {"tied_elsewhere": tied, "words_elsewhere": words}
+    texts = {path: _converted(path, _shown(path, source), program, paddle, ledger, set_before, by_file[path]) for path in files}
     before_writing()
     for path, text in texts.items():
         if text is not None:
@@ -140,7 +142,13 @@ def _ties_weights(path: Path) -> bool:
     return text.count(".weight") > 1 and any(map(has_ties, parse(text).body))
 
 
-def _converted(path: Path, name: str, program: Program, paddle: Table, ledger: Ledger, tied: bool, refused: frozenset[str]) -> str | None:
+#: a text of one line that may be names
+_QUOTED = re.compile(r"""["']([\w ]{1,80})["']""")
+
+
+def _converted(
+    path: Path, name: str, program: Program, paddle: Table, ledger: Ledger, elsewhere: dict[str, Any], refused: frozenset[str]
+) -> str | None:
     """A file's new text; None where it is refused."""
     text, seen, problem = program.read(path)
     if problem or seen.lost:
@@ -152,7 +160,8 @@ def _converted(path: Path, name: str, program: Program, paddle: Table, ledger: L
         notebook = Notebook(text) if path.suffix == ".ipynb" else None
         source = notebook.program if notebook else _coding(text.text)
         converter = Converter(name, source, seen, paddle, text)
-        converter.tied_elsewhere, converter.refused = tied, refused
+        converter.refused = refused
+        vars(converter).update(elsewhere)
         if not converter.uses and not converter.named and not _imports(source):
             ledger.files.append(File(name, FileFate.COPIED))
             return decoded(path.read_bytes())[0] if notebook else source

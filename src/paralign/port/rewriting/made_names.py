@@ -53,6 +53,9 @@ def is_made_name(name: str) -> bool:
 class MadeNames(Mixer):
     """Look such a name up in a table of what is converted; another one raises."""
 
+    #: words of the texts of all files of the program
+    words_elsewhere: frozenset[str] = frozenset()
+
     def made_name(self, node: ast.Call) -> bool:
         """Write ``getattr(nn, name)``; False of another call."""
         asked = self._asked_by_name_of(node)
@@ -99,7 +102,7 @@ class MadeNames(Mixer):
         """
         tree = self._parents[0]
         texts = {each.value for each in ast.walk(tree) if isinstance(each, ast.Constant) and isinstance(each.value, str)}
-        words = {word for text in texts if len(text) <= _LONGEST for word in re.findall(r"\w+", text)}
+        words = self.words_elsewhere | {word for text in texts if len(text) <= _LONGEST for word in re.findall(r"\w+", text)}
         forms = {form for word in words for form in (word, word.capitalize(), word.upper(), word.lower())}
         known = {form for form in forms if f"{module}.{form}" in stored("torch")}
         constants = {name.rpartition(".")[2] for name in conversions().constants if module == name.rpartition(".")[0] == "torch"}
