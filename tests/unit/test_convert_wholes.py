@@ -105,6 +105,14 @@ def counted(asks):
     return start(asks) * n
 
 
+def copied(asks):
+    x = start(asks)
+    held = torch.zeros(4, 2)
+    held.copy_(x * 3)
+    (held * held).sum().backward() if asks else None
+    return x.grad if asks else held
+
+
 def listed(asks):
     values = [start(asks) * 1, start(asks) * 2]
     for i in range(2):
@@ -170,7 +178,7 @@ def wide(asks):
 """
 
 #: what works with a gradient, what raises where one is asked for, and what raises at all times
-WORKING = ["one_branch", "other_branch", "deleted", "argument", "form", "rebound", "unread", "by_tensor", "counted", "listed"]
+WORKING = ["one_branch", "other_branch", "deleted", "argument", "form", "rebound", "unread", "by_tensor", "counted", "copied", "listed"]
 ASKING = ["row", "scalar", "pairs", "either"]
 COPIES = ["cut", "side", "wide"]
 
@@ -349,3 +357,19 @@ def test_long_functions_are_searched_once(tmp_path):
     (short, _), (long, found) = seconds(100), seconds(800)
     assert found <= 2
     assert long < 40 * short  # eight times as many; a search for each would be 64
+
+
+@pytest.mark.parametrize(
+    ("lines", "left"),
+    [
+        ("return isinstance(m, getattr(nn, name))", True),
+        ("return issubclass(type(m), (int, getattr(nn, name)))", True),
+        ("return type(m) is getattr(nn, name)", True),
+        ("kind = getattr(nn, name)\n    return isinstance(m, kind)", True),
+        ("kind = getattr(nn, name)\n    return kind(m) if isinstance(m, int) else m", False),
+        ("return getattr(nn, name)(m) == m", False),
+    ],
+)
+def test_a_class_by_its_name_that_objects_are_asked_for_is_left_by_hand(tmp_path, lines, left):
+    (tmp_path / "source.py").write_text(f"from torch import nn\n\n\ndef run(m, name):\n    {lines}\n", encoding="utf-8")
+    assert bool(convert_code(tmp_path / "source.py", tmp_path / "port.py", force=True).left) is left

@@ -59,7 +59,7 @@ class MadeNames(Mixer):
     def made_name(self, node: ast.Call) -> bool:
         """Write ``getattr(nn, name)``; False of another call."""
         asked = self._asked_by_name_of(node)
-        if not asked or self.hidden("_by_made_name("):
+        if not asked or self.hidden("_by_made_name(") or self._is_asked_of_objects(node):
             return False
         self.needs("_by_made_name(")
         table = self._table(asked)
@@ -68,6 +68,22 @@ class MadeNames(Mixer):
         self.text.edit(self.text.start(node), self.text.end(node), lambda: f"{head}{self.text.within(node.args[1])})")
         self.note(node, f"{asked}.?", Fate.REWRITTEN, "looked up in a table of the file; a name that is not in it raises")
         return True
+
+    def _is_asked_of_objects(self, node: ast.Call) -> bool:
+        """Whether objects are asked for the class: one of the table need not be theirs.
+
+        Where it stands, or by what it is bound to.
+        """
+        tree = list(ast.walk(self._parents[0]))
+        bound = {ast.unparse(target) for each in tree if isinstance(each, ast.Assign) and each.value is node for target in each.targets}
+        asked: list[ast.expr] = []
+        for each in tree:
+            if isinstance(each, ast.Call) and getattr(each.func, "id", "") in ("isinstance", "issubclass"):
+                asked += each.args[1:]
+            elif isinstance(each, ast.Compare):
+                asked += [each.left, *each.comparators]
+        inner = [part for each in asked for part in _told(each)]
+        return any(part is node or (isinstance(part, ast.Name | ast.Attribute) and ast.unparse(part) in bound) for part in inner)
 
     def _asked_by_name_of(self, node: ast.AST) -> str:
         """The module of PyTorch's that a call of ``getattr`` asks; '' of another call."""
@@ -121,6 +137,11 @@ class MadeNames(Mixer):
             return paddle_name(name, self.paddle)
         adapter = self.adapter(name)
         return adapter[0] if adapter is not None else ""
+
+
+def _told(node: ast.expr) -> list[ast.expr]:
+    """An expression, or those of a tuple."""
+    return [part for each in node.elts for part in _told(each)] if isinstance(node, ast.Tuple) else [node]
 
 
 #: arguments of ``getattr`` without a default
