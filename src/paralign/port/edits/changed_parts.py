@@ -94,7 +94,11 @@ class PartWriter(Placer):
         self._written_part = None
         self.note(call, f"torch.Tensor.{call.func.attr}", Fate.REWRITTEN, "assigned: a part of a tensor is a copy in Paddle")
         start, end = self.text.start(node), self.text.end(node)
-        if isinstance(target, ast.Subscript) and self._may_be_held(target, numbered=True) and not self.hidden("_put_in("):
+        held = isinstance(target, ast.Subscript) and self._may_be_held(target, numbered=True)
+        if held and self.kept.has_copies:
+            self.by_hand(call, f"torch.Tensor.{call.func.attr}", "in place on what may be a part of a tensor: Paddle's is a copy")
+            return
+        if isinstance(target, ast.Subscript) and held and not self.hidden("_put_in("):
             self.needs("_put_in(")
             past = ", past=True" if target is not call.func.value else ""
             kept = target
@@ -163,6 +167,10 @@ class PartWriter(Placer):
             return False
         known = self._is_one(node.value) or self._is_tensor(node.value) or self._is_of_several(node.value)
         return not known and not self._holds_several(node.value) and not self.hidden("_held_in(")
+
+    def _is_of_dictionary(self, node: ast.expr) -> bool:
+        """As ``_may_be_held``, where no dictionary of the file is given a view that Paddle copies."""
+        return self._may_be_held(node) and not self.kept.has_copies
 
     def _held(self, item: ast.expr) -> None:
         """Let ``store[k].mul_(2)`` raise where the store is no dictionary.

@@ -28,10 +28,10 @@ class Whole(NamedTuple):
     sure: bool = True
 
 
-def is_changed(node: ast.Name, around: Sequence[ast.AST], is_function: Callable[[ast.expr], bool]) -> bool:
-    """Whether a name stands where elements are changed: ``a.mul_(2)``, ``a[0] = 1``.
+def is_changed(node: ast.expr, around: Sequence[ast.AST], is_function: Callable[[ast.expr], bool]) -> bool:
+    """Whether a tensor stands where elements are changed: ``a.mul_(2)``, ``a[0] = 1``.
 
-    ``around`` ends with the name itself. ``is_function`` tells a module's function, which changes what it is given first.
+    ``around`` ends with the tensor itself. ``is_function`` tells a module's function, which changes what it is given first.
     """
     inner: ast.AST = node
     for each in reversed(around[:-1]):

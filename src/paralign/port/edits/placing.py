@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from paralign.catalogue.naming import canonical
 from paralign.port.edits.call_edits import ROOTS, Writer
+from paralign.port.edits.kept_tensors import Kept
 from paralign.port.edits.ledger import Fate, Place
 from paralign.port.names.observing import Observed, place
 from paralign.port.names.values import Instance, Use
@@ -43,8 +44,16 @@ class Placer(Writer):
                 self.uses.setdefault((use.line, use.column, use.end_line, use.end_column), []).append(own)
         self.places: list[Place] = []
         self._annotation = 0
+        self._kept: Kept | None = None
         self._put_back: ast.expr | None = None
         self._parents: list[ast.AST] = []
+
+    @property
+    def kept(self) -> Kept:
+        """What the file keeps under attributes and keys, found once."""
+        if self._kept is None:
+            self._kept = Kept(self._parents[0])
+        return self._kept
 
     def note(self, node: ast.expr | ast.stmt, name: str, fate: Fate, text: str = "", entries: Sequence[str] = ()) -> None:
         """Note a place in the ledger."""

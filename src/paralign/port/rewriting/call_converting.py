@@ -475,7 +475,7 @@ class CallConverter(MadeNames):
             self.text.edit(end, end, ".data", node.func.value, closes=True)
         if not inplace or whole:
             return
-        if self._may_be_held(node.func.value):
+        if self._is_of_dictionary(node.func.value):
             self._held(node.func.value)
             return
         if not self._same_or_new(node.func.value):

@@ -10,6 +10,7 @@ import ast
 from paralign.catalogue.naming import paddle_name
 from paralign.port.edits.call_edits import ROOTS
 from paralign.port.edits.held_parts import Whole, is_changed, is_held, whole_of
+from paralign.port.edits.kept_tensors import kept_name
 from paralign.port.edits.ledger import Fate
 from paralign.port.layers.layer_attributes import OWN_START
 from paralign.port.layers.weight_elements import layout_notes
@@ -179,7 +180,11 @@ class Converter(CallConverter):
 
     def visit_Name(self, node: ast.Name) -> None:  # noqa: N802 - as above
         """Rewrite an imported name; guard one whose tensor is a part that is changed in place."""
-        if not self._reference(node) and self.seen.imported and is_changed(node, self._parents, self._is_function):
+        if (
+            not self._reference(node)
+            and self.seen.imported
+            and (self._is_written_into(node) or is_changed(node, self._parents, self._is_function))
+        ):
             self._guarded(node)
 
     def _guarded(self, node: ast.Name) -> None:
@@ -224,9 +229,37 @@ class Converter(CallConverter):
         self.note(target, "torch.Tensor.__iadd__", Fate.REWRITTEN, f"in place, as in PyTorch{raising}")
         return True
 
+    def _of_its_own(self, node: ast.Attribute | ast.Subscript) -> bool:
+        """Let a change of what an attribute or a key keeps raise where that is a part; True where it is left by hand."""
+        name = kept_name(node) if isinstance(node.ctx, ast.Load) and self.seen.imported else ""
+        if not name or not (self._is_written_into(node) or is_changed(node, self._parents, self._is_function)):
+            return False
+        parent = self._parent()
+        if isinstance(parent, ast.Subscript) and (kept_name(parent) or self._may_be_held(parent, numbered=True)):
+            return False
+        if self.kept.is_copied(name):
+            self.by_hand(node, "torch.Tensor", "in place on what may be a part of a tensor: Paddle's is a copy")
+            return True
+        if self.kept.is_made(name) or getattr(parent, "attr", "") == "data" or self.hidden("_own("):
+            return False
+        self.needs("_own(")
+        self.text.edit(self.text.start(node), self.text.start(node), "_own(", node)
+        self.text.edit(self.text.end(node), self.text.end(node), ")", node, closes=True)
+        self.note(node, "torch.Tensor", Fate.REWRITTEN, "raises where it is a part of a tensor that asks for a gradient")
+        return False
+
+    def _is_written_into(self, node: ast.expr) -> bool:
+        """Whether a part of an expression is written as the target of an assignment."""
+        return isinstance(self._written_part, ast.Subscript) and self._written_part.value is node
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:  # noqa: N802 - as above
+        """As a place's; a tensor that a key keeps is asked for whether it is a part."""
+        if not self._of_its_own(node):
+            super().visit_Subscript(node)
+
     def visit_Attribute(self, node: ast.Attribute) -> None:  # noqa: N802 - as above
         """Rewrite a dotted name, or an attribute that means something else."""
-        if self._reference(node):
+        if self._reference(node) or self._of_its_own(node):
             return
         if node.attr == "weight" and self._of_weight(node):
             return

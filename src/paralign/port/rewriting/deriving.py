@@ -138,7 +138,7 @@ class Deriver(Unknowns):
         if not isinstance(func, ast.Attribute) or place(func) in self.named:
             return False
         inplace = use.name.endswith("_") and not use.name.endswith("__")
-        held = inplace and not self._is_whole(func.value) and self._may_be_held(func.value)
+        held = inplace and not self._is_whole(func.value) and self._is_of_dictionary(func.value)
         name = base_of(use.name) if inplace else conversions().aliases.get(function_of(use.name) or "", function_of(use.name))
         if not name or not takes_itself(name) or (inplace and not self._is_whole(func.value) and not held):
             return False

@@ -12,7 +12,7 @@ from paralign.port.plans.operators import OF_BITS, OF_ONE_TYPE, SIGNS, as_calls,
 from paralign.port.rewriting.deriving import Deriver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 #: what joins tensors along an axis that is there; one without elements is left out, whatever its rank
 _CAT = frozenset({"torch.cat", "torch.concat", "torch.concatenate"})
@@ -143,7 +143,7 @@ class Mixer(Deriver):
         """
         asked = [listed, *listed.elts] if isinstance(listed, ast.List | ast.Tuple) else [listed]
         spelled = {ast.unparse(each) for each in asked if isinstance(each, ast.Name | ast.Attribute)}
-        bound = [value for each in ast.walk(self._parents[0]) for to, value in _bindings(each) if ast.unparse(to) in spelled]
+        bound = [value for each in spelled for value in self.kept.spelled.get(each, [])]
         inner = [part for each in bound if isinstance(each, ast.List | ast.Tuple) for part in each.elts]
         return any(map(_is_empty, [*asked, *bound, *inner]))
 
@@ -158,18 +158,6 @@ class Mixer(Deriver):
         if alike or (not bits and len(tensors) < _PAIR):
             return template
         return as_calls(template)
-
-
-def _bindings(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr | None]]:
-    """What an assignment binds, each target of a tuple with its own value: ``a, b = 1, 2``."""
-    if isinstance(node, ast.AnnAssign | ast.NamedExpr):
-        yield node.target, node.value
-    if not isinstance(node, ast.Assign):
-        return
-    for target in node.targets:
-        yield target, node.value
-        if isinstance(target, ast.Tuple | ast.List) and isinstance(node.value, ast.Tuple | ast.List):
-            yield from zip(target.elts, node.value.elts, strict=False)
 
 
 def _is_empty(node: ast.AST | None) -> bool:
