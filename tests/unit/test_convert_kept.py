@@ -105,6 +105,126 @@ def places(asks):
 
 """
 
+NAMED = """import torch
+
+
+def alias(p):
+    x = p * 1
+    z = x
+    row = x[0]
+    row.mul_(2)
+    return z
+
+
+def alias_pair(p):
+    x = p * 1
+    row, z = x[0], x
+    row.mul_(2)
+    return z
+
+
+def alias_store(p):
+    kept = []
+    x = p * 1
+    kept.append(x)
+    row = x[0]
+    row.mul_(2)
+    return kept[0]
+
+
+def choice(p, c=True):
+    x = p * 1
+    row = x[0] if c else x[1]
+    row.mul_(2)
+    return x
+
+
+def choice_whole(p, c=True):
+    x, y = p * 1, p * 2
+    row = x[0] if c else y[1]
+    row += 2
+    return x + y
+
+
+def listed(p):
+    x = p * 1
+    for r in [x[0], x[1]]:
+        r.mul_(2)
+    return x
+
+
+def listed_name(p):
+    x, y = p * 1, p * 2
+    rows = [x[0], y[:, 1]]
+    for k, r in enumerate(rows):
+        r += k
+    return x * y
+
+
+def comprised(p):
+    x = p * 1
+    for r in [x[k] for k in range(2)]:
+        r.mul_(2)
+    return x
+
+
+def late(p, c=True):
+    if c:
+        x = p * 1
+    else:
+        y = p * 2
+    row = x[0] if c else y[0]
+    row.mul_(2)
+    return x
+
+
+def unheld(p):
+    x = p * 1
+    y = x[1].sum() + x.view(-1).tanh().sum() + x.shape[0]
+    row = x[0].clone() if p.sum() > 1e9 else x[0]
+    row.mul_(2)
+    return row + y
+
+
+def other_choice(p, c=False):
+    x = p * 1
+    row = x[0] if c else torch.zeros(2)
+    row.add_(1)
+    return x * row
+
+
+def fresh(p):
+    x = p * 1
+    for r in [torch.zeros(2), x[0].clone(), torch.ones(2)]:
+        r.add_(1)
+    return x * r
+
+
+def numbers(p):
+    total = 0
+    for n in [1, 2, 3]:
+        total += n
+        n += 1
+    return p * total
+
+
+"""
+
+RUN_NAMED = """for each in ({names}):
+    for asks in (False, True):
+        p = torch.arange(8.0).reshape(4, 2).requires_grad_(asks)
+        try:
+            r = each(p)
+            (r * r).sum().backward() if asks else None
+            values = [*r.flatten().tolist(), *(p.grad.flatten().tolist() if asks else [])]
+            print(each.__name__, asks, [round(value, 1) for value in values])
+        except NotImplementedError as error:
+            print(each.__name__, asks, "refused" if "in place" in str(error) else error)
+"""
+
+HELD = ["alias", "alias_pair", "alias_store", "choice", "choice_whole", "listed", "listed_name", "comprised", "late"]
+NOT_HELD = ["unheld", "other_choice", "fresh", "numbers"]
+
 ASKING = ["key", "attribute", "placed", "function", "handed", "handed_value"]
 WORKING = ["whole", "unrecorded", "places"]
 
@@ -136,6 +256,18 @@ def test_a_part_that_is_kept_is_changed_as_in_pytorch_or_refused(tmp_path):
     for line in _printed(tmp_path, "source.py"):
         name, asks, _ = line.split(" ", 2)
         expected.append(f"{name} {asks} refused" if name in ASKING and asks == "True" else line)
+    assert _printed(tmp_path, "port.py") == expected
+
+
+def test_a_part_of_what_has_another_name_or_is_one_of_several_is_refused(tmp_path):
+    pytest.importorskip("paddle")
+    pytest.importorskip("torch")
+    (tmp_path / "source.py").write_text(NAMED + RUN_NAMED.format(names=", ".join([*HELD, *NOT_HELD])), encoding="utf-8")
+    assert not convert_code(tmp_path / "source.py", tmp_path / "port.py").left
+    expected = []
+    for line in _printed(tmp_path, "source.py"):
+        name, asks, _ = line.split(" ", 2)
+        expected.append(f"{name} {asks} refused" if name in HELD and asks == "True" else line)
     assert _printed(tmp_path, "port.py") == expected
 
 

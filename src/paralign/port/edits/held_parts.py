@@ -26,6 +26,8 @@ class Whole(NamedTuple):
     kind: str
     #: whether it is there wherever the part is
     sure: bool = True
+    #: other tensors that it may be a part of instead
+    others: tuple[ast.expr, ...] = ()
 
 
 def is_changed(node: ast.expr, around: Sequence[ast.AST], is_function: Callable[[ast.expr], bool]) -> bool:
@@ -72,10 +74,10 @@ def whole_of(node: ast.Name, around: Sequence[ast.AST]) -> Whole | None:
         found = _part(each.value, several=each.several, scope=scope)
         if found is None:
             continue
-        root = _root(found.tensor)
-        if root == node.id or root in scope.deleted or not _is_held(root, each, node, scope, around):
+        roots = [root for tensor in (found.tensor, *found.others) if (root := _root(tensor)) != node.id]
+        if not any(root not in scope.deleted and _is_held(root, each, node, scope, around) for root in roots):
             continue
-        return found._replace(sure=alone and isinstance(found.tensor, ast.Name))
+        return found._replace(sure=alone and not found.others and isinstance(found.tensor, ast.Name))
     return None
 
 
@@ -104,6 +106,8 @@ def _is_in_place(name: str) -> bool:
 
 def _part(value: ast.expr, *, several: bool, scope: Scope) -> Whole | None:
     """The whole that a value is a part of."""
+    if isinstance(value, ast.IfExp):
+        return _one_of((value.body, value.orelse), several=several, scope=scope)
     if several:
         return _split(value, scope) or (None if isinstance(value, ast.Call) or not is_dotted(value) else Whole(value, "view"))
     if isinstance(value, ast.Subscript):
@@ -126,10 +130,29 @@ def _viewed(value: ast.expr) -> ast.expr | None:
     return _given(value) if isinstance(value, ast.Call) and _called(value) in VIEWED else None
 
 
+def _one_of(values: Sequence[ast.expr], *, several: bool, scope: Scope) -> Whole | None:
+    """The whole of one of several values; which one it is of is told at run time."""
+    parts = [_part(each, several=several, scope=scope) for each in values]
+    found = [each for each in parts if each is not None]
+    if not found:
+        return None
+    wholes = {ast.dump(tensor): tensor for each in found for tensor in (each.tensor, *each.others)}
+    kinds = {each.kind for each in found}
+    kind = next((each for each in ("copy", "split") if each in kinds), "index")
+    alike = len(found) == len(parts) and len(wholes) == 1 and len(kinds) == 1
+    tensor, *others = wholes.values()
+    return Whole(tensor, found[0].kind if alike else kind, others=tuple(others))
+
+
 def _split(value: ast.expr, scope: Scope) -> Whole | None:
     """What was split into several tensors."""
+    if isinstance(value, ast.List | ast.Tuple | ast.Set):
+        return _one_of(value.elts, several=False, scope=scope)
+    if isinstance(value, ast.ListComp | ast.GeneratorExp | ast.SetComp):
+        return _part(value.elt, several=False, scope=scope)
     if isinstance(value, ast.Name):
-        bound = [each.value for each in scope.bindings.get(value.id, []) if isinstance(each.value, ast.Call) and not each.several]
+        displays = (ast.Call, ast.List, ast.Tuple, ast.ListComp, ast.GeneratorExp)
+        bound = [each.value for each in scope.bindings.get(value.id, []) if isinstance(each.value, displays) and not each.several]
         return next((found for found in (_split(each, scope) for each in bound) if found is not None), None)
     if isinstance(value, ast.Call) and _called(value) in _AROUND:
         return next((each for each in (_split(given, scope) for given in value.args) if each is not None), None)
@@ -175,16 +198,19 @@ def _is_held(name: str, bound: Binding, changed: ast.Name, scope: Scope, around:
     if scope.is_module or not own or not all(not each.several and _is_made(each.value) for each in own):
         return True
     start, rebound = behind(bound.statement), scope.rebound(name, bound.statement)
+    before, part = scope.since(bound.statement, own), (place_of(bound.value), _end_of(bound.value))
     for each in scope.reads.get(name, []):
         if each.within or any(place_of(own[0].statement) < place_of(loop) <= each.place <= _end_of(loop) for loop in loops):
             return True
+        if before <= each.place < start and not each.passing and not part[0] <= each.place < part[1]:
+            return True  # another name may stand for it
         if each.place > start and (rebound is None or each.place < rebound) and not (each.passing and each.place < place_of(changed)):
             return True
     return False
 
 
-def _end_of(loop: ast.For | ast.While) -> tuple[int, int]:
-    return loop.end_lineno or loop.lineno, loop.end_col_offset or loop.col_offset
+def _end_of(node: ast.stmt | ast.expr) -> tuple[int, int]:
+    return node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
 
 
 def _is_made(value: ast.expr) -> bool:

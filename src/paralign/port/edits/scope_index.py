@@ -8,7 +8,7 @@ from collections import defaultdict
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from paralign.port.edits.tensor_results import NEW
+from paralign.port.edits.tensor_results import NEW, VIEWED, VIEWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -89,6 +89,13 @@ class Scope:
                 return before[at:], at == len(before) - 1
         return before, False
 
+    def since(self, statement: ast.stmt, own: list[Binding]) -> _Place:
+        """Where the last binding of a name that always runs before a statement ends."""
+        start = place_of(statement)
+        sure = [each for each in own if self.lists.get(id(each.statement)) == self.lists.get(id(statement))]
+        last = [each for each in sure if place_of(each.statement) < start]
+        return _end((last[-1] if last else own[0]).statement)
+
     def rebound(self, name: str, after: ast.stmt) -> _Place | None:
         """Where a name is bound anew behind a statement, in the same list of statements."""
         found = self.bindings.get(name, [])
@@ -153,8 +160,20 @@ def _targets(statement: ast.stmt, target: ast.expr, value: ast.expr, *, several:
 
 def _is_passing(node: ast.Name, around: list[ast.AST]) -> bool:
     """Whether what reads a name keeps nothing of it: its shape, or what makes a new tensor."""
-    parent, outer = around[-1], around[-2] if len(around) > 1 else None
-    if isinstance(parent, ast.Attribute):
-        return parent.attr in _OF_FORM or (isinstance(outer, ast.Call) and outer.func is parent and parent.attr in NEW)
-    called = getattr(parent.func, "attr", "") if isinstance(parent, ast.Call) else ""
-    return isinstance(parent, ast.BinOp) or (called in NEW and isinstance(parent, ast.Call) and node in parent.args)
+    inner: ast.AST = node
+    for at in range(len(around) - 1, -1, -1):
+        parent, outer = around[at], around[at - 1] if at else None
+        if isinstance(parent, ast.Attribute):
+            if parent.attr in _OF_FORM:
+                return True
+            called = isinstance(outer, ast.Call) and outer.func is parent
+            if called and parent.attr in NEW:
+                return True
+            if (parent.attr not in VIEWED) if called else (parent.attr not in VIEWS):
+                return False
+        elif isinstance(parent, ast.Call) and parent.func is not inner:
+            return getattr(parent.func, "attr", "") in NEW and inner in parent.args
+        elif not isinstance(parent, ast.Call) and not (isinstance(parent, ast.Subscript) and parent.value is inner):
+            return isinstance(parent, ast.BinOp | ast.Compare)
+        inner = parent
+    return False

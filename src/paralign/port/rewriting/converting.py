@@ -208,6 +208,9 @@ class Converter(CallConverter):
 
         It is asked for later where it may not be there.
         """
+        if whole.others:
+            told = ", ".join(f"lambda: {self.text.source(each)}" for each in (whole.tensor, *whole.others))
+            return f"({told}), {whole.kind!r}"
         return f"{'' if whole.sure else 'lambda: '}{self.text.source(whole.tensor)}, {whole.kind!r}"
 
     def _added_to_part(self, node: ast.AugAssign) -> bool:
