@@ -208,6 +208,45 @@ def numbers(p):
     return p * total
 
 
+def assigned(p):
+    x = torch.zeros(4, 2)
+    x.copy_(p)
+    return x * 1
+
+
+def lost(p):
+    x = p * 1
+    x.copy_(torch.ones(4, 2))
+    return x * p
+
+
+def same(p):
+    x = p * 1
+    x.copy_(x)
+    return x * p
+
+
+def unrecorded(p):
+    x = torch.zeros(4, 2)
+    with torch.no_grad():
+        x.copy_(p)
+    return x * p
+
+
+def given_row(p):
+    x = torch.zeros(4, 2)
+    r = x[0]
+    r.copy_(p[0])
+    return x * p
+
+
+def row_added(p):
+    x = torch.zeros(4, 2)
+    r = x[0]
+    r.add_(p[0])
+    return x * p
+
+
 """
 
 RUN_NAMED = """for each in ({names}):
@@ -222,8 +261,20 @@ RUN_NAMED = """for each in ({names}):
             print(each.__name__, asks, "refused" if "in place" in str(error) else error)
 """
 
-HELD = ["alias", "alias_pair", "alias_store", "choice", "choice_whole", "listed", "listed_name", "comprised", "late"]
-NOT_HELD = ["unheld", "other_choice", "fresh", "numbers"]
+HELD = [
+    "alias",
+    "alias_pair",
+    "alias_store",
+    "choice",
+    "choice_whole",
+    "listed",
+    "listed_name",
+    "comprised",
+    "late",
+    "given_row",
+    "row_added",
+]
+NOT_HELD = ["unheld", "other_choice", "fresh", "numbers", "assigned", "lost", "same", "unrecorded"]
 
 ASKING = ["key", "attribute", "placed", "function", "handed", "handed_value"]
 WORKING = ["whole", "unrecorded", "places"]

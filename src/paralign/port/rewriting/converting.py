@@ -199,6 +199,28 @@ class Converter(CallConverter):
         self.text.edit(end, end, f", {self._told(whole)})", node, closes=True)
         self.note(node, "torch.Tensor", Fate.REWRITTEN, f"raises where {_raised(whole)}")
 
+    def visit_Expr(self, node: ast.Expr) -> None:  # noqa: N802 - as above
+        """As a part's; what a named part is given must not lose its gradient."""
+        super().visit_Expr(node)
+        call = node.value
+        given = [*call.args, *[each.value for each in call.keywords]] if isinstance(call, ast.Call) else []
+        if not isinstance(call, ast.Call) or not self.seen.imported or all(isinstance(each, ast.Constant) for each in given):
+            return
+        name: ast.AST = call
+        around: list[ast.AST] = []
+        while isinstance(name, ast.Call | ast.Attribute | ast.Subscript):
+            around.append(name)
+            name = name.func if isinstance(name, ast.Call) else name.value
+        inner = [*self._parents, *around, name]
+        if not isinstance(name, ast.Name) or any(getattr(each, "attr", "") == "data" for each in around):
+            return
+        whole = whole_of(name, inner) if is_changed(name, inner, self._is_function) else None
+        if whole is None or self.hidden("_not_lost("):
+            return
+        self.needs("_not_lost(")
+        end = self.text.end(node)
+        self.text.edit(end, end, f"; _not_lost({name.id}, {self._told(whole)})", closes=True)
+
     def _is_function(self, called: ast.expr) -> bool:
         """Whether what is called is a function of an imported module, and no method of a tensor."""
         return place(called) in self.named
