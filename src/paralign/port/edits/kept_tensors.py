@@ -1,4 +1,4 @@
-"""What a file keeps under attributes and keys of dictionaries: tensors of their own, or parts of others."""
+"""What a file keeps under attributes and keys: tensors of their own, or parts."""
 
 from __future__ import annotations
 
@@ -77,7 +77,10 @@ _DEEP = 3
 
 
 def kept_name(node: ast.AST) -> str:
-    """The attribute or key that an expression takes a tensor from; empty for another expression."""
+    """The attribute or key that an expression takes a tensor from.
+
+    Empty for another expression.
+    """
     if isinstance(node, ast.Attribute):
         return "" if node.attr in VIEWS | OF_TENSORS | _PARAMETERS else node.attr
     key = node.slice if isinstance(node, ast.Subscript) else None
@@ -87,7 +90,10 @@ def kept_name(node: ast.AST) -> str:
 
 
 def bound_by(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """What an assignment binds, each target of a tuple with its own value: ``a, b = 1, 2``; else with the whole value."""
+    """What an assignment binds: ``a, b = 1, 2`` each to its own value.
+
+    Where the values are not told apart, each to the whole.
+    """
     if isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
         yield node.target, node.value
     if not isinstance(node, ast.Assign):

@@ -255,7 +255,10 @@ class Converter(CallConverter):
         return True
 
     def _of_its_own(self, node: ast.Attribute | ast.Subscript) -> bool:
-        """Let a change of what an attribute or a key keeps raise where that is a part; True where it is left by hand."""
+        """Let a change of what an attribute or a key keeps raise where that is a part.
+
+        True where it is left by hand.
+        """
         name = kept_name(node) if isinstance(node.ctx, ast.Load) and self.seen.imported else ""
         if not name or not (self._is_written_into(node) or is_changed(node, self._parents, self._is_function)):
             return False
