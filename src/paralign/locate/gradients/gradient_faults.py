@@ -60,7 +60,7 @@ class Fault:
     fault, None for a parameter that is frozen on one side. ``factor`` is the candidate's gradient as a multiple of the reference's,
     where it is one, ``scaled`` whether what the operation makes is a multiple of a value of the reference. ``cut`` is the reference's
     operation that lets no gradient through, where only the candidate has one, and ``beside`` the one before or after it in whose place
-    ``operation`` stands.
+    ``operation`` stands. ``taker`` is what takes the value on, where the cut stands on a line between the two.
     """
 
     what: Wrong
@@ -71,6 +71,7 @@ class Fault:
     factor: float | None = None
     cut: Operation | None = None
     beside: Operation | None = None
+    taker: Operation | None = None
     scaled: bool = False
     confirmed: bool = False
     wrong_before: int = 0
@@ -356,7 +357,8 @@ class Gradients:
             shared = common(ends, before) if before is not None else 0
             if value.maker is None or (after is not None and common(ends, after) > shared):
                 return Fault(Wrong.KEPT, value, due, user, math.inf, cut=ends, beside=after)
-            return Fault(Wrong.KEPT, value, due, value.maker, math.inf, cut=ends, beside=before)
+            is_between = not any(other is not None and common(ends, other) == len(ends.stack) for other in (before, after))
+            return Fault(Wrong.KEPT, value, due, value.maker, math.inf, cut=ends, beside=before, taker=user if is_between else None)
         return None
 
     def _all_kept(self, value: Value) -> dict[Value, Fault]:

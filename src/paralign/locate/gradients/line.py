@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from paralign.locate.gradients.gradient_faults import Wrong, told_otherwise
 from paralign.locate.runs.construction import constructed
 from paralign.locate.runs.traverse import common
+from paralign.locate.source.handed_on import between
 from paralign.locate.source.statements import custom_backward, no_gradient_block, told_how
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ def of_operation(fault: Fault, operation: Operation, judgement: Judgement) -> tu
     if not stack:
         return ()
     if fault.cut is not None:
-        return stack[_handed_on(fault.cut, fault.beside or judgement.twin(operation), operation) :]
+        handed = between(stack, fault.taker.stack) if fault.taker is not None else ()
+        return handed or stack[_handed_on(fault.cut, fault.beside or judgement.twin(operation), operation) :]
     own = None if fault.scaled else custom_backward(stack[0])
     if own is not None:
         return (*stack[1:], own) if _is_told_wrongly(fault, stack) else (own, *stack)
