@@ -113,3 +113,39 @@ def test_the_line_of_a_data_set_that_is_a_list(tmp_path, capsys, old, new):
     file, _, line = stage["divergence"]["candidate"]["source"].rpartition(":")
     assert file.endswith("listed_candidate.py"), "not the file of data that both sides read"
     assert new in (tmp_path / "listed_candidate.py").read_text().splitlines()[int(line) - 1]
+
+
+def test_a_wrong_entry_of_a_file_that_both_read_is_named_where_it_is_read(tmp_path, capsys):
+    (tmp_path / "config.json").write_text('{\n "scale": 0.37,\n "other": 0.59,\n "shift": 0.21\n}\n')
+    reference = """
+import json
+from pathlib import Path
+import numpy as np
+CFG = json.loads((Path(__file__).parent / "config.json").read_text())
+class Days:
+    def __init__(self):
+        self.days = np.random.RandomState(1).rand(6, 8, 3)
+        self.scale = CFG["scale"]
+    def __len__(self):
+        return 6
+    def __getitem__(self, number):
+        return (self.days[number] * self.scale + CFG["shift"]).astype("float32")
+def build_dataset(split):
+    return Days()
+def build_model():
+    return lambda x: x
+"""
+    helper = (
+        'def factor(cfg, k):\n    return cfg["other"] * k  # HERE\n\ndef scaled(day):\n    return day * factor(CFG, 1.0) + CFG["shift"]\n'
+    )
+    candidate = reference.replace("class Days", f"{helper}class Days").replace(
+        'self.days[number] * self.scale + CFG["shift"]', "scaled(self.days[number])"
+    )
+    (tmp_path / "listed_reference.py").write_text(reference)
+    (tmp_path / "listed_candidate.py").write_text(candidate)
+    (tmp_path / "paralign.toml").write_text(PROJECT)
+    main(["check", str(tmp_path), "data", "--json"])
+    stage = json.loads(capsys.readouterr().out)["stages"][0]
+    file, _, line = stage["divergence"]["candidate"]["source"].rpartition(":")
+    assert file.endswith("listed_candidate.py")
+    assert int(line) in (candidate[: candidate.index("# HERE")].count("\n") + 1, candidate[: candidate.index("factor(CFG")].count("\n") + 1)

@@ -7,9 +7,13 @@ import pytest
 from paralign.stages.backward.own_step_causes import _line_with
 
 STEP = '''
-def limited(parameters, most):
+def clip_each(parameters, most):
     """Each gradient by its own norm: clip them one by one."""
     library.clip_grad_norm_(parameters, most)  # HELPER
+
+
+def parameters_of(model):
+    return model.parameters()  # biases are not clipped
 
 
 def train_step(model, optimizer, batch):
@@ -32,11 +36,12 @@ def line(tmp_path, clips, *words):
     ("clips", "where"),
     [
         ("library.clip_grad_norm_(model.parameters(), 1.0)", "CALL"),
-        ("limited(model.parameters(), 'clip')", "HELPER"),
-        ("other.limited(model.parameters(), 'clip')", "CALL"),
+        ("clip_each(model.parameters(), 0.1)", "HELPER"),
+        ("other.clip_each(model.parameters())", "CALL"),
         ("train_step.clip(model)", "CALL"),
+        ("clip_grad_norm_(parameters_of(model), 1.0)", "CALL"),
     ],
-    ids=["library", "helper", "another module", "attribute"],
+    ids=["library", "helper", "another module", "attribute", "helper of an argument"],
 )
 def test_the_line_is_that_of_the_helper_that_does_it(tmp_path, clips, where):
     assert line(tmp_path, clips, "clip") == where

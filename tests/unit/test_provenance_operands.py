@@ -187,6 +187,24 @@ def test_a_list_of_steps_that_is_the_references_is_right_and_taken_wrongly(recor
     assert found.expression.line == line_of(TAKEN)
 
 
+def test_an_equal_shape_is_no_list_of_steps(record):
+    shaped = BY_STEP.replace("def run():", "def run():\n        import numpy as np\n        size = np.zeros((12, 18)).shape")
+    wrong = TAKEN.replace("[9, 15]", "[12, 18]")
+    graphs = [record(shaped, with_rates((9, 15))), record(wrong, with_rates((12, 18)))]
+    for graph in graphs:
+        graph._roots["model"] = -1
+        graph._roots.update({f"step:{step}": len(graph.expressions) - 1 for step in range(20)})
+    found = schedule_times.of_times(tracing_back.Sides(*graphs))
+    assert found.expression.mark[1] == [12, 18]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"), [([0.1 + 0.2, 0.3, 0.1], [0.3, 0.1], True), ([0.3, 0.2], [0.3], False), ([0.3], [0.3], True)]
+)
+def test_rates_of_other_groups_are_told_apart_as_the_stages_do(one, other, alike):
+    assert schedule_times._alike(one, other) is alike
+
+
 def test_steps_of_changes_at_the_right_time_are_right(record):
     graphs = [record(BY_STEP.replace("9, 15", "9"), with_rates((12,))), record(BY_STEP.replace("9, 15", "12"), with_rates((15,)))]
     for graph in graphs:

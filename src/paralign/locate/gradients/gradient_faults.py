@@ -351,6 +351,9 @@ class Gradients:
             ends = cut(reference, dead, lambda _: True) if dead is not None else None
             if ends is None or all(o.gradient is None for o in user.outputs):
                 continue
+            begin = self._begin_behind(ends, value)
+            if begin is not None:
+                return Fault(Wrong.KEPT, value, due, begin, math.inf, cut=ends, beside=self._edges.counterpart(begin))
             hooked = makers(v for v in ends.inputs if v.record.id in reference.hooked)
             before = hooked[0] if hooked else None
             after = self._edges.counterpart(user)
@@ -360,6 +363,13 @@ class Gradients:
             is_between = not any(other is not None and common(ends, other) == len(ends.stack) for other in (before, after))
             return Fault(Wrong.KEPT, value, due, value.maker, math.inf, cut=ends, beside=before, taker=user if is_between else None)
         return None
+
+    def _begin_behind(self, ends: Operation, value: Value) -> Operation | None:
+        """The one operation before a value whose counterpart takes what the reference's cut lets through."""
+        before = reached(makers([value]), lambda operation: makers(operation.inputs))
+        twins = [(operation, self._edges.counterpart(operation)) for operation in before]
+        found = [operation for operation, twin in twins if twin is not None and any(v.maker is ends for v in twin.inputs)]
+        return found[0] if len(found) == 1 else None
 
     def _all_kept(self, value: Value) -> dict[Value, Fault]:
         """Where a gradient comes from that the reference has not: the last values with one."""

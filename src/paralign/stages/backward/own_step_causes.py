@@ -164,7 +164,7 @@ def divergence_at(steps: Steps, pair: Pair, *words: str, optimizer: bool = False
 def _line_with(defined: str | None, words: tuple[str, ...]) -> str | None:
     """The line of a function that has the first of some words that occurs in it.
 
-    Where that line calls a helper of the same file that has the word itself, the line is the helper's.
+    Where that line calls a helper of the same file that is named by the word and has it itself, the line is the helper's.
     """
     place = SourceLine.of(defined)
     if place is None:
@@ -193,14 +193,15 @@ def _first_with(word: str, function: ast.FunctionDef, lines: Sequence[str]) -> i
     statements = function.body[1:] if ast.get_docstring(function, clean=False) is not None else function.body
     first = statements[0].lineno if statements else function.lineno + 1
     behind = range(first, (function.end_lineno or function.lineno) + 1)
-    return next((number for number in behind if word in lines[number - 1]), None)
+    return next((number for number in behind if word in lines[number - 1].partition("#")[0]), None)
 
 
 def _in_helper(word: str, line: int, function: ast.FunctionDef, helpers: dict[str, ast.FunctionDef], lines: Sequence[str]) -> int:
     """The line of the helper that a line calls, where it has the word; else the line."""
     calls = [node for node in ast.walk(function) if isinstance(node, ast.Call) and node.lineno == line]
     for call in calls:
-        helper = helpers.get(call.func.id) if isinstance(call.func, ast.Name) else None
+        name = call.func.id if isinstance(call.func, ast.Name) else ""
+        helper = helpers.get(name) if word in name else None
         found = None if helper is None else _first_with(word, helper, lines)
         if found is not None:
             return found

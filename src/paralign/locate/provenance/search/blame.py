@@ -233,7 +233,8 @@ class Search:
             inner, beside = self._wrong_input(each, due)
             placed = self._placed(each, due, inner)
             if placed is not None:
-                return Blamed(placed, [placed, *chain[::-1]], beside, placed=True)
+                led = [placed, *chain[::-1]]
+                return Blamed(shared_files.place(led, self.defaults) or placed, led, beside, placed=True)
             due = beside
             if inner is None or inner in seen:
                 return self._handed_over(_blamed(each, chain, due))

@@ -47,13 +47,18 @@ def of_times(sides: Sides) -> Blamed | None:
         if len(most) > 1 and greatest == len(moved):  # an argument whose steps are those of changes at the right time is right
             most = [each for each in most if not kept.issuperset(step + counted for step in _steps(each))]
         if greatest and len(most) == 1:
-            return _taken_by(sides, most[0])
+            return _taken_by(sides, most[0], moved[-1])
     return None
 
 
-def _taken_by(sides: Sides, given: Expression) -> Blamed:
-    """An argument; the schedule that takes it where the reference has the same list of steps."""
-    is_due = given.mark[0] == "l" and len(_steps(given)) > 1 and any(each.mark == given.mark for each in sides.reference.expressions)
+def _taken_by(sides: Sides, given: Expression, step: int) -> Blamed:
+    """An argument; the schedule that takes it where the reference's has the same list of steps.
+
+    The reference hands it to a schedule, or reads it where one is advanced to a step that differs.
+    """
+    given_there = [each for call in _schedules(sides.reference) for _, each in call.inputs]
+    read = [*given_there, *sides.reference.in_schedule_step(step)]
+    is_due = given.mark[0] == "l" and len(_steps(given)) > 1 and any(each.mark == given.mark for each in read)
     calls = [call for call in _schedules(sides.candidate) if call.file == given.file and call.line > given.line]
     taken_by = [call for call in calls if any(each.mark == given.mark for _, each in call.inputs)]
     if is_due and len(taken_by) == 1:
@@ -138,10 +143,15 @@ def _changes(rates: Rates) -> list[int]:
 
 def _alike(one: Sequence[float], other: Sequence[float]) -> bool:
     """Whether two steps have the same rates; the groups and their order are each side's own."""
-    if len(one) != len(other):
-        one, other = list(set(one)), list(set(other))
     rates = sorted(one), sorted(other)
+    if len(one) != len(other):
+        rates = _told_apart(rates[0]), _told_apart(rates[1])
     return len(rates[0]) == len(rates[1]) and all(map(is_close, *rates))
+
+
+def _told_apart(rates: Sequence[float]) -> list[float]:
+    """Rates in ascending order without those that are the one before."""
+    return [rate for place, rate in enumerate(rates) if not place or not is_close(rate, rates[place - 1])]
 
 
 def _schedules(graph: ValueGraph) -> list[Expression]:

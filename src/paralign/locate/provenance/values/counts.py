@@ -33,8 +33,10 @@ def is_count(each: Expression) -> bool:
 
 
 def is_counted(value: Expression, user: Expression) -> bool:
-    """Whether whole numbers or a mask were made of real ones: these say little of them."""
-    return is_count(user) and value.numbers is not None and value.mark[0] == "a" and not is_count(value)
+    """Whether a mask was made of real numbers: what is greater than what says little of them."""
+    numbers = user.numbers
+    is_mask = numbers is not None and is_count(user) and len(np.unique(numbers)) <= 2  # noqa: PLR2004 - true and false
+    return is_mask and value.numbers is not None and value.mark[0] == "a" and not is_count(value)
 
 
 class Counts:
