@@ -365,7 +365,7 @@ class Gradients:
         return None
 
     def _begin_behind(self, ends: Operation, value: Value) -> Operation | None:
-        """The one operation before a value whose counterpart takes what the reference's cut lets through."""
+        """The one operation before a value whose counterpart takes what was cut."""
         before = reached(makers([value]), lambda operation: makers(operation.inputs))
         twins = [(operation, self._edges.counterpart(operation)) for operation in before]
         found = [operation for operation, twin in twins if twin is not None and any(v.maker is ends for v in twin.inputs)]

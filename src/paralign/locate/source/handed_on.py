@@ -32,7 +32,7 @@ def between(made: Sequence[str], taken: Sequence[str]) -> tuple[str, ...]:
 
 
 def _statement_between(made: str, taken: str) -> str | None:
-    """The one statement of a function that reads what one line binds and binds what another reads."""
+    """The one statement that reads what one line binds, and binds what another reads."""
     first, last = parsed_line(made), parsed_line(taken)
     if first is None or last is None or first.place.file != last.place.file:
         return None

@@ -52,7 +52,7 @@ def of_times(sides: Sides) -> Blamed | None:
 
 
 def _taken_by(sides: Sides, given: Expression, step: int) -> Blamed:
-    """An argument; the schedule that takes it where the reference's has the same list of steps.
+    """An argument; the schedule that takes it where the reference has the list too.
 
     The reference hands it to a schedule, or reads it where one is advanced to a step that differs.
     """
