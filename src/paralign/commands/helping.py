@@ -122,7 +122,7 @@ def wrapped(text: str, width: int) -> list[str]:
     A Chinese character has two, and a line may end behind any of them.
 
     >>> wrapped("比较两份记录 with numpy", 10)
-    ['比较两份', '记录 with', 'numpy']
+    ['比较两份记', '录 with', 'numpy']
     """
     lines, line = [], ""
     for piece in _pieces(text):
