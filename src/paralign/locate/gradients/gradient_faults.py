@@ -366,7 +366,7 @@ class Gradients:
 
     def _begin_behind(self, ends: Operation, value: Value) -> Operation | None:
         """The one operation before a value whose counterpart takes what was cut."""
-        before = reached(makers([value]), lambda operation: makers(operation.inputs))
+        before = reached(makers([value]), lambda operation: makers(v for v in operation.inputs if self.kept(v) is not None))
         twins = [(operation, self._edges.counterpart(operation)) for operation in before]
         found = [operation for operation, twin in twins if twin is not None and any(v.maker is ends for v in twin.inputs)]
         return found[0] if len(found) == 1 else None

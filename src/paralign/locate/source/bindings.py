@@ -95,7 +95,7 @@ class Code:
         for node in _nodes(self.function):
             if not isinstance(node, (ast.Assign, ast.AugAssign)) or node.lineno >= self.line:
                 continue
-            if name in _stored(node) and (last is None or node.lineno > last.lineno):
+            if name in stored_names(node) and (last is None or node.lineno > last.lineno):
                 last = node
         return last
 
@@ -299,7 +299,7 @@ def _names(node: ast.AST | None) -> Iterator[ast.Name]:
             yield each
 
 
-def _stored(statement: ast.stmt) -> set[str]:
+def stored_names(statement: ast.stmt) -> set[str]:
     """The names that a statement assigns."""
     return {name.id for target in _targets(statement) for name in _names(target) if isinstance(name.ctx, ast.Store)}
 

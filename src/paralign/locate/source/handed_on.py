@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from paralign.locate.source.bindings import stored_names
 from paralign.locate.source.statements import parsed_line
 
 if TYPE_CHECKING:
@@ -41,9 +42,9 @@ def _statement_between(made: str, taken: str) -> str | None:
     if not around:
         return None
     assigned = list(_assignments(max(around, key=lambda node: node.lineno)))
-    bound = {name for node in assigned if _holds(node, first.place.line) for name in _bound(node)}
+    bound = {name for node in assigned if _holds(node, first.place.line) for name in stored_names(node)}
     wanted = _read_at(first.tree, last.place.line)
-    found = [node for node in assigned if _bound(node) & wanted and _read(node) & bound and not _holds(node, first.place.line)]
+    found = [node for node in assigned if stored_names(node) & wanted and _read(node) & bound and not _holds(node, first.place.line)]
     return first.at(found[0].lineno) if len(found) == 1 and not _holds(found[0], last.place.line) else None
 
 
@@ -53,12 +54,6 @@ def _assignments(function: ast.AST) -> Iterator[ast.Assign]:
 
 def _holds(node: ast.stmt, line: int) -> bool:
     return node.lineno <= line <= (node.end_lineno or node.lineno)
-
-
-def _bound(node: ast.Assign) -> set[str]:
-    """The names that a statement assigns."""
-    names = (each for target in node.targets for each in ast.walk(target) if isinstance(each, ast.Name))
-    return {each.id for each in names if isinstance(each.ctx, ast.Store)}
 
 
 def _read(node: ast.AST) -> set[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from paralign.locate.provenance.values.readings import is_path
 from paralign.locate.provenance.values.value_graph import SETTING
 from paralign.locate.reaching import reached
 
@@ -43,4 +44,4 @@ def _read_from(each: Expression) -> list[Expression]:
 
 def _tells_where(each: Expression) -> bool:
     """Whether a value is a text or a path: what a file holds, or where it lies."""
-    return isinstance(each.scalar, str) or (each.mark[0] == "k" and str(each.mark[1]).endswith("Path"))
+    return isinstance(each.scalar, str) or is_path(each)

@@ -23,12 +23,13 @@ def taken_as(each: Expression, role: str) -> Expression | None:
 
 def is_part_of_path(each: Expression) -> bool:
     """Whether a text, or an object of it, says where a file lies."""
-    if _is_path(each):
+    if is_path(each):
         return True
-    return isinstance(each.scalar, str) and any(map(_is_path, reached(each.users, _following_text)))
+    return isinstance(each.scalar, str) and any(map(is_path, reached(each.users, _following_text)))
 
 
-def _is_path(each: Expression) -> bool:
+def is_path(each: Expression) -> bool:
+    """Whether a value is an object that says where a file lies."""
     return bool(each.mark[0] == "k") and str(each.mark[1]).endswith("Path")
 
 
