@@ -6,12 +6,13 @@
  */
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 
 #define INLINE static inline __attribute__((always_inline))
 #define EXPORTED __attribute__((visibility("default")))
-#define INTERFACE 1 /* compiled_passes.py expects one, so that a file of another version is not used */
+#define INTERFACE 2 /* compiled_passes.py expects one, so that a file of another version is not used */
 #ifndef PARALIGN_SOURCES
 #define PARALIGN_SOURCES ""
 #endif
@@ -22,19 +23,26 @@
 #define SUMS 5 /* numbers of a chunk: least, greatest, sums of x, x**2, x**4 */
 #define LEVELS 3
 #define LANES 8
+#define STREAMS 2 /* sets of lanes */
 #define THREADS 8
 
+typedef void (*task)(void *);
+
 struct job {
+    task work;
     const char *values;
     const int8_t *signs;
     double *folds, *sums;
     double factor;
     const double *levels;
-    int64_t count, begin, end; /* elements; the chunks of this thread */
-    int wide;
+    int64_t count, chunks; /* elements; chunks of them */
+    int wide, inside;      /* whether elements take eight bytes; how many levels there are */
+    _Atomic int64_t next;  /* the first chunk that no thread has taken */
 };
 
 #define TYPE float
+#define BITS uint32_t
+#define SIGNED int32_t
 #define W 2
 #include "rows.h"
 #undef W
@@ -45,7 +53,11 @@ struct job {
 #include "rows.h"
 #undef W
 #undef TYPE
+#undef BITS
+#undef SIGNED
 #define TYPE double
+#define BITS uint64_t
+#define SIGNED int64_t
 #define W 2
 #include "rows.h"
 #undef W
@@ -56,6 +68,8 @@ struct job {
 #include "rows.h"
 #undef W
 #undef TYPE
+#undef BITS
+#undef SIGNED
 /* the loops of a type for a width that is known where they are inlined */
 #define WITH_WIDTH(name, type, ...) \
     (width == 8 ? name##_##type##8(__VA_ARGS__) : width == 4 ? name##_##type##4(__VA_ARGS__) : name##_##type##2(__VA_ARGS__))
@@ -65,33 +79,51 @@ INLINE int64_t length_of(const struct job *job, int64_t chunk) {
     return left < CHUNK ? left : CHUNK;
 }
 
-INLINE void survey_all(int width, const struct job *job) {
-    for (int64_t c = job->begin; c < job->end; c++) {
-        double *sums = job->sums + c * SUMS, *fold = job->folds ? job->folds + c * SIZE : 0;
-        if (job->wide)
-            WITH_WIDTH(survey, double, (const double *)job->values + c * CHUNK, length_of(job, c), job->factor, job->signs, fold, sums);
-        else
-            WITH_WIDTH(survey, float, (const float *)job->values + c * CHUNK, length_of(job, c), job->factor, job->signs, fold, sums);
-    }
+INLINE int64_t taken(struct job *job) { return atomic_fetch_add_explicit(&job->next, 1, memory_order_relaxed); }
+
+INLINE void survey_chunk(int width, const struct job *job, int64_t c, int scaled) {
+    double *sums = job->sums + c * SUMS, *fold = job->folds ? job->folds + c * SIZE : 0;
+    if (job->wide)
+        WITH_WIDTH(survey, double, (const double *)job->values + c * CHUNK, length_of(job, c), job->factor, scaled, job->signs, fold, sums);
+    else
+        WITH_WIDTH(survey, float, (const float *)job->values + c * CHUNK, length_of(job, c), job->factor, scaled, job->signs, fold, sums);
 }
 
-INLINE void excess_all(int width, const struct job *job) {
-    for (int64_t c = job->begin; c < job->end; c++) {
-        double *sums = job->sums + c * LEVELS;
-        if (job->wide)
-            WITH_WIDTH(excess, double, (const double *)job->values + c * CHUNK, length_of(job, c), job->factor, job->levels, sums);
+INLINE void survey_all(int width, struct job *job) {
+    for (int64_t c = taken(job); c < job->chunks; c = taken(job))
+        if (job->factor == 1.0)
+            survey_chunk(width, job, c, 0);
         else
-            WITH_WIDTH(excess, float, (const float *)job->values + c * CHUNK, length_of(job, c), job->factor, job->levels, sums);
-    }
+            survey_chunk(width, job, c, 1);
 }
 
-static void *survey_plain(void *job) { survey_all(2, job); return 0; }
-static void *excess_plain(void *job) { excess_all(2, job); return 0; }
+INLINE void excess_chunk(int width, const struct job *job, int64_t c, int scaled, int inside) {
+    double *sums = job->sums + c * LEVELS;
+    if (job->wide)
+        WITH_WIDTH(excess, double, (const double *)job->values + c * CHUNK, length_of(job, c), job->factor, scaled, job->levels, inside, sums);
+    else
+        WITH_WIDTH(excess, float, (const float *)job->values + c * CHUNK, length_of(job, c), job->factor, scaled, job->levels, inside, sums);
+}
+
+INLINE void excess_all(int width, struct job *job) {
+    for (int64_t c = taken(job); c < job->chunks; c = taken(job))
+        if (job->factor != 1.0)
+            excess_chunk(width, job, c, 1, LEVELS);
+        else if (job->inside == 1)
+            excess_chunk(width, job, c, 0, 1);
+        else if (job->inside == 2)
+            excess_chunk(width, job, c, 0, 2);
+        else
+            excess_chunk(width, job, c, 0, LEVELS);
+}
+
+static void survey_plain(void *job) { survey_all(2, job); }
+static void excess_plain(void *job) { excess_all(2, job); }
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) static void *survey_avx2(void *job) { survey_all(4, job); return 0; }
-__attribute__((target("avx2"))) static void *excess_avx2(void *job) { excess_all(4, job); return 0; }
-__attribute__((target("avx2,avx512f,avx512vl,avx512dq,avx512bw"))) static void *survey_avx512(void *job) { survey_all(8, job); return 0; }
-__attribute__((target("avx2,avx512f,avx512vl,avx512dq,avx512bw"))) static void *excess_avx512(void *job) { excess_all(8, job); return 0; }
+__attribute__((target("avx2"))) static void survey_avx2(void *job) { survey_all(4, job); }
+__attribute__((target("avx2"))) static void excess_avx2(void *job) { excess_all(4, job); }
+__attribute__((target("avx2,avx512f,avx512vl,avx512dq,avx512bw"))) static void survey_avx512(void *job) { survey_all(8, job); }
+__attribute__((target("avx2,avx512f,avx512vl,avx512dq,avx512bw"))) static void excess_avx512(void *job) { excess_all(8, job); }
 #endif
 
 /* How much of the processor is used, as far as `level` lets it: the numbers do not depend on it. */
@@ -108,28 +140,30 @@ static int width_of(int level) {
 #endif
 }
 
-typedef void *(*task)(void *);
+/* libgomp's and libiomp5's function that has the threads of OpenMP do the same at once */
+typedef void (*pool)(task work, void *data, unsigned threads, unsigned flags);
 
-/* A task over all chunks, in so many threads; where one cannot be started, its chunks are done here. */
-static void spread(struct job job, task work, int threads) {
-    int64_t chunks = (job.count + CHUNK - 1) / CHUNK;
+static void *started_for(void *job) { ((struct job *)job)->work(job); return 0; }
+
+/* A task over all chunks, in so many threads; each takes the next chunk that is left. The framework's own threads wait for work without
+ * resting, so theirs are asked where `parallel` is there. Where a thread cannot be started, the others do its part. */
+static void spread(struct job *job, task work, int threads, void *parallel) {
     pthread_t started[THREADS];
-    struct job jobs[THREADS];
     int running[THREADS] = {0};
+    job->work = work;
+    job->chunks = (job->count + CHUNK - 1) / CHUNK;
+    atomic_init(&job->next, 0);
     if (threads > THREADS)
         threads = THREADS;
-    if (threads > chunks)
-        threads = (int)chunks;
-    for (int t = 0; t < threads; t++) {
-        jobs[t] = job;
-        jobs[t].begin = chunks * t / threads;
-        jobs[t].end = chunks * (t + 1) / threads;
+    if (threads > job->chunks)
+        threads = (int)job->chunks;
+    if (parallel && threads > 1) {
+        ((pool)parallel)(work, job, (unsigned)threads, 0);
+        return;
     }
     for (int t = 1; t < threads; t++)
-        running[t] = pthread_create(&started[t], 0, work, &jobs[t]) == 0;
-    for (int t = 0; t < threads; t++)
-        if (!running[t])
-            work(&jobs[t]);
+        running[t] = pthread_create(&started[t], 0, started_for, job) == 0;
+    work(job);
     for (int t = 1; t < threads; t++)
         if (running[t])
             pthread_join(started[t], 0);
@@ -137,25 +171,26 @@ static void spread(struct job job, task work, int threads) {
 
 /* sums: SUMS numbers a chunk, the first NaN where an element is not finite; folds: SIZE numbers a chunk, or null. */
 EXPORTED void survey(const void *values, int64_t count, int wide, double factor, const int8_t *signs, double *folds, double *sums, int threads,
-                     int level) {
-    struct job job = {values, signs, folds, sums, factor, 0, count, 0, 0, wide};
+                     int level, void *parallel) {
+    struct job job = {.values = values, .signs = signs, .folds = folds, .sums = sums, .factor = factor, .count = count, .wide = wide};
 #if defined(__x86_64__)
     task tasks[] = {survey_plain, survey_avx2, survey_avx512};
 #else
     task tasks[] = {survey_plain};
 #endif
-    spread(job, tasks[width_of(level)], threads);
+    spread(&job, tasks[width_of(level)], threads, parallel);
 }
 
-/* sums: LEVELS numbers a chunk, of max(element * factor - level, 0) for each of LEVELS levels. */
-EXPORTED void excess(const void *values, int64_t count, int wide, double factor, const double *levels, double *sums, int threads, int level) {
-    struct job job = {values, 0, 0, sums, factor, levels, count, 0, 0, wide};
+/* sums: LEVELS numbers a chunk, the first `inside` of max(element * factor - level, 0) for each of so many levels. */
+EXPORTED void excess(const void *values, int64_t count, int wide, double factor, const double *levels, int inside, double *sums, int threads, int level,
+                     void *parallel) {
+    struct job job = {.values = values, .sums = sums, .factor = factor, .levels = levels, .count = count, .wide = wide, .inside = inside};
 #if defined(__x86_64__)
     task tasks[] = {excess_plain, excess_avx2, excess_avx512};
 #else
     task tasks[] = {excess_plain};
 #endif
-    spread(job, tasks[width_of(level)], threads);
+    spread(&job, tasks[width_of(level)], threads, parallel);
 }
 
 EXPORTED int interface(void) { return INTERFACE; }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import math
+import os
 from pathlib import Path
 
 import numpy as np
@@ -61,13 +62,25 @@ def test_digest_and_sketch_are_numpys(kind, size):
     assert made(x, ordered=False) == (text, None)
 
 
+def pooled():
+    """Threads of the pool that PyTorch has loaded, where it has one for all to see."""
+    pool = openmp()
+    return [] if pool is None else [compiled_passes.Threads(count, pool.address) for count in (2, 3)]
+
+
+def openmp():
+    pytest.importorskip("torch")
+    compiled_passes._pool.cache_clear()
+    return compiled_passes._pool()
+
+
 @pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_processor_and_number_of_threads_gives_the_same_bits(kind, monkeypatch):
     x = normal(3 * CHUNK + 1234, kind)
     found = []
     for level in (0, 1, 2):
-        for threads in (1, 2, 3):
+        for threads in (*(compiled_passes.Threads(count) for count in (1, 2, 3)), *pooled()):
             monkeypatch.setattr(compiled_passes, "_LEVEL", level)
             monkeypatch.setattr(compiled_passes, "threads", lambda threads=threads: threads)
             text, drawn = made(x)
@@ -133,7 +146,7 @@ def test_a_file_of_other_sources_or_none_is_not_used(built, monkeypatch, tmp_pat
     monkeypatch.delenv(SWITCH, raising=False)
     for name, text in (("fingerprint.c", "other"), ("rows.h", ""), ("build_fused.py", "")):
         (tmp_path / name).write_text(text, encoding="utf-8")
-    assert ctypes.CDLL(str(built)).interface() == 1
+    assert ctypes.CDLL(str(built)).interface() == 2
     monkeypatch.setattr(compiled_passes, "NATIVE", tmp_path)
     compiled_passes.library.cache_clear()
     assert not compiled_passes.available("float32")
@@ -215,8 +228,31 @@ def test_tensors_without_memory_are_left_alone():
 )
 def test_threads_leave_the_frameworks_their_cores(monkeypatch, cores, asked, due):
     monkeypatch.setattr(compiled_passes.os, "sched_getaffinity", lambda _: range(cores), raising=False)
+    monkeypatch.setattr(compiled_passes, "_pool", lambda: None)
     monkeypatch.setenv("OMP_NUM_THREADS", asked)
-    assert compiled_passes.threads() == due
+    assert compiled_passes.threads() == compiled_passes.Threads(due)
+
+
+@pytest.mark.parametrize(("cores", "most", "due"), [(2, 2, 2), (8, 2, 2), (8, 1, 1), (32, 32, 4), (1, 2, 1)])
+def test_the_frameworks_own_threads_do_the_passes(monkeypatch, cores, most, due):
+    monkeypatch.setattr(compiled_passes.os, "sched_getaffinity", lambda _: range(cores), raising=False)
+    monkeypatch.setattr(compiled_passes, "_pool", lambda: compiled_passes._Pool(77, lambda: most))
+    assert compiled_passes.threads() == compiled_passes.Threads(due, 77)
+
+
+@pytest.mark.usefixtures("library")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system starts no process this way")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_does_not_wait_for_threads_that_it_does_not_have():
+    pool = openmp()
+    if pool is None:
+        pytest.skip("PyTorch has loaded no OpenMP for all to see")
+    x = normal(3 * CHUNK)
+    own = made(x)[0]
+    child = os.fork()
+    if not child:
+        os._exit(0 if compiled_passes.threads().pool is None and made(x)[0] == own else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def a_missing_file(folder, built):

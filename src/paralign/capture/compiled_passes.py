@@ -12,7 +12,7 @@ import math
 import os
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -32,7 +32,7 @@ FEW = SIZE
 ABSENT, BROKEN, OUTDATED, STALE = "not compiled", "of another system", "of another version", "compiled from other sources"
 
 #: what the library's ``interface`` has to be; the same number stands in ``native/fingerprint.c``
-_INTERFACE = 1
+_INTERFACE = 2
 #: where the sources lie beside an editable installation; a wheel has none
 NATIVE = Path(__file__).resolve().parents[3] / "native"
 #: what the library is made of, in the order of ``native/build_fused.py``
@@ -43,6 +43,8 @@ LIBRARY = Path(__file__).resolve().with_name("_fingerprint.native")
 _LEVEL = 2
 #: threads at most, and chunks below which one is enough
 _THREADS, _WORTH = 4, 2
+#: a child that is forked has none of the threads of OpenMP's pool, and would wait for them for ever
+_LOADED_BY = os.getpid()
 #: numbers of a chunk: of the survey, and of the excess
 _SUMS, _LEVELS = 5, 3
 
@@ -86,7 +88,7 @@ class _Passes:
     def __init__(self, address: int, size: int, kind: str, *, fold: bool) -> None:
         self.size, self._address, self._wide = size, address, KINDS[kind]
         self._chunks = -(-size // CHUNK)
-        self._threads = threads() if self._chunks >= _WORTH else 1
+        self._threads = threads() if self._chunks >= _WORTH else Threads(1)
         self.folds: "Optional[np.ndarray[Any, Any]]" = np.empty((self._chunks, SIZE)) if fold else None
 
     def survey(self) -> "Tuple[float, float, Optional[Sequence[float]]]":
@@ -102,18 +104,21 @@ class _Passes:
         """See ``Passes``."""
         levels = np.array([*thresholds, *[0.0] * (_LEVELS - len(thresholds))])
         sums = np.empty((self._chunks, _LEVELS))
-        _loaded().excess(*self._elements(), factor, levels.ctypes.data, sums.ctypes.data, self._threads, _LEVEL)
+        _loaded().excess(*self._elements(), factor, levels.ctypes.data, len(thresholds), sums.ctypes.data, *self._how())
         return _totals(sums[:, : len(thresholds)])
 
     def _sums(self, factor: float, folds: "Optional[np.ndarray[Any, Any]]") -> "np.ndarray[Any, Any]":
         """The figures of each chunk; the bins of its elements are put into ``folds``."""
         sums = np.empty((self._chunks, _SUMS))
         into = None if folds is None else folds.ctypes.data
-        _loaded().survey(*self._elements(), factor, _signs().ctypes.data, into, sums.ctypes.data, self._threads, _LEVEL)
+        _loaded().survey(*self._elements(), factor, _signs().ctypes.data, into, sums.ctypes.data, *self._how())
         return sums
 
     def _elements(self) -> Tuple[int, int, int]:
         return self._address, self.size, int(self._wide)
+
+    def _how(self) -> "Tuple[int, int, Optional[int]]":
+        return self._threads.number, _LEVEL, self._threads.pool
 
 
 def _totals(columns: "np.ndarray[Any, Any]") -> List[float]:
@@ -123,14 +128,49 @@ def _totals(columns: "np.ndarray[Any, Any]") -> List[float]:
     return [math.fsum(column) for column in columns.T.tolist()]
 
 
-def threads() -> int:
+class Threads(NamedTuple):
     """How many threads take a large tensor.
 
-    Half the cores, as the framework's own threads wait for its next operation without resting; no more than it may use itself.
+    ``pool`` is the address of the call that has a framework's threads do it, None without one.
+    """
+
+    number: int
+    pool: Optional[int] = None
+
+
+def threads() -> Threads:
+    """The threads that take a large tensor, no more than the process may use itself.
+
+    A framework's own threads wait for its next operation without resting. Where they are OpenMP's and open to everybody, they do
+    the passes too; else half the cores are left to them.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    pool = _pool() if os.getpid() == _LOADED_BY else None
+    if pool is not None:
+        return Threads(max(1, min(_THREADS, cores, pool.most())), pool.address)
     asked = os.environ.get("OMP_NUM_THREADS", "")
-    return max(1, min(_THREADS, cores // 2, int(asked) if asked.isdigit() else cores))
+    return Threads(max(1, min(_THREADS, cores // 2, int(asked) if asked.isdigit() else cores)))
+
+
+class _Pool(NamedTuple):
+    """OpenMP's threads.
+
+    The address of its call in parallel, and what tells how many there are at most.
+    """
+
+    address: int
+    most: Callable[[], int]
+
+
+@lru_cache(maxsize=1)
+def _pool() -> Optional[_Pool]:
+    """The pool that a framework has loaded for all to see, if there is one."""
+    try:
+        everybody = ctypes.CDLL(None)
+        address = ctypes.cast(everybody.GOMP_parallel, ctypes.c_void_p).value
+        return None if address is None else _Pool(address, everybody.omp_get_max_threads)
+    except (AttributeError, OSError, TypeError):  # none is there; or a system that has no name for the whole process
+        return None
 
 
 @lru_cache(maxsize=1)
@@ -153,10 +193,11 @@ def library() -> Any:
     """
     if unusable():
         return None
+    _pool()  # is found along with the library: loading is a deed that is watched later
     found = ctypes.CDLL(str(LIBRARY))
     at, count, whole, real = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_double
-    found.survey.argtypes, found.survey.restype = [at, count, whole, real, at, at, at, whole, whole], None
-    found.excess.argtypes, found.excess.restype = [at, count, whole, real, at, at, whole, whole], None
+    found.survey.argtypes, found.survey.restype = [at, count, whole, real, at, at, at, whole, whole, at], None
+    found.excess.argtypes, found.excess.restype = [at, count, whole, real, at, whole, at, whole, whole, at], None
     return found
 
 
