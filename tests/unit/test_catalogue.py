@@ -158,6 +158,21 @@ def test_a_fix_is_written_for_the_call_at_hand():
     assert advised("gather", "f(*many)") == ""
 
 
+@pytest.mark.parametrize(
+    ("name", "call", "written"),
+    [
+        ("linear-default-weight", "f(width, 3)", "Uniform(-(width ** -0.5), width ** -0.5)"),
+        ("linear-default-weight", "f(width * 4, 3)", "Uniform(-((width * 4) ** -0.5), (width * 4) ** -0.5)"),
+        ("linear-default-weight", "f(self.widths[-1], 3)", "Uniform(-(self.widths[-1] ** -0.5), self.widths[-1] ** -0.5)"),
+        ("batch-norm2d-momentum", "f(8, momentum=1 - keep)", "momentum=1 - (1 - keep)"),
+        ("batch-norm2d-momentum", "f(8, momentum=a if b else c)", "momentum=1 - (a if b else c)"),
+        ("gather", "f(a + b, -1, index)", "paddle.take_along_axis(a + b, index, -1, broadcast=False)"),
+    ],
+)
+def test_an_argument_with_an_operator_keeps_its_meaning_in_a_fix(name, call, written):
+    assert written in advised(name, call)
+
+
 def test_a_fix_that_does_not_fit_its_example_is_refused():
     import dataclasses
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -104,6 +105,15 @@ def test_a_patch_stands_in_the_place_of_the_candidates_line():
 )
 def test_the_place_of_a_patch_is_the_first_line_that_it_changes(patch, place):
     assert edited_place(patch) == place
+
+
+def test_a_patch_of_a_file_outside_of_the_project_is_shown_with_its_whole_path():
+    outside = PATCH.replace("/net.py", "/data/code/net.py")
+    found = Finding("repair/value", "the candidate has `0.1`, the reference `0.2`", "write `0.2`", True, 0.5, 1e-16, outside)
+    point = replace(fault(), candidate=Point("0", "add", "/data/code/net.py:7", "y = x * 0.1"))
+    assert "  candidate: /data/code/net.py:2" in below(diverged(found=point, findings=[found]))
+    elsewhere = replace(fault(), candidate=Point("0", "add", "/data/code/other.py:7", "y = x * 0.1"))
+    assert "  candidate: data/code/net.py:2" in below(diverged(found=elsewhere, findings=[found]))
 
 
 @pytest.mark.parametrize("rule", ["repair/value", "provenance"])

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 
 _HOLE = re.compile(r"\{(\w+)\}")
 
+#: what an argument may follow, and what may follow it, without being part of a larger expression; '' is an end of the template
+_OPENS, _CLOSES = ("", "(", "[", "{", ",", "="), ("", ")", "]", "}", ",")
+
+#: what makes an equals sign before an argument a comparison
+_COMPARES = ("=", "!", "<", ">")
+
 
 class NotApplicable(ValueError):
     """The fix needs an argument that the call does not show."""
@@ -25,6 +31,9 @@ class NotApplicable(ValueError):
 
 def filled(template: str, bound: Bound) -> str:
     """A template with the reference's arguments in place of ``{name}``.
+
+    An argument that is written with an operator stands in brackets where the template goes on with one: ``1 - {momentum}`` with
+    ``1 - keep`` is ``1 - (1 - keep)``.
 
     Raises:
         NotApplicable: the call does not show one of them, and it has no default.
@@ -34,9 +43,24 @@ def filled(template: str, bound: Bound) -> str:
         text = bound.text(found.group(1))
         if text is None:
             raise NotApplicable(found.group(1))
-        return text
+        return f"({text})" if _is_compound(text) and not _stands_alone(found) else text
 
     return simplified(_HOLE.sub(argument, template))
+
+
+def _is_compound(text: str) -> bool:
+    """Whether an expression would be read otherwise beside an operator."""
+    try:
+        node = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return False
+    return isinstance(node, ast.BinOp | ast.UnaryOp | ast.BoolOp | ast.Compare | ast.IfExp | ast.Lambda)
+
+
+def _stands_alone(hole: re.Match[str]) -> bool:
+    """Whether brackets, commas or the ends of the template are on both sides of a hole."""
+    before, after = hole.string[: hole.start()].rstrip(), hole.string[hole.end() :].lstrip()
+    return before[-1:] in _OPENS and before[-2:-1] not in _COMPARES and after[:1] in _CLOSES
 
 
 def simplified(text: str) -> str:

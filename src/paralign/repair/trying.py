@@ -23,6 +23,7 @@ from paralign.repair.ranking import ranked
 from paralign.repair.settings_read import files_read
 from paralign.repair.train_mode import differs_in_train_mode
 from paralign.repair.trial_room import aligned, of
+from paralign.stages.steps.looped_clipping import LOOPED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -153,7 +154,7 @@ def repair(project: Project, result: CheckResult, out: Path, seconds: float, pro
 def _next(search: _Search) -> bool:
     """Repair the first stage that diverges and can be; False where none can."""
     for stage in search.state.stages:
-        if stage.verdict != DIVERGED or stage.name in search.done.tried:
+        if stage.verdict != DIVERGED or stage.name in search.done.tried or _is_made_up_elsewhere(stage):
             continue
         if _repaired(search, stage):
             search.done.tried.clear()
@@ -161,6 +162,14 @@ def _next(search: _Search) -> bool:
         if search.done.out_of_time:
             return False
     return False
+
+
+def _is_made_up_elsewhere(stage: StageResult) -> bool:
+    """Whether a stage could only be aligned by an edit that makes the port worse.
+
+    The reference clips in its loop, which the stage did not run: without the candidate's clipping both optimizers would agree.
+    """
+    return any(finding.rule == LOOPED for finding in stage.findings)
 
 
 def _repaired(search: _Search, stage: StageResult) -> bool:

@@ -80,13 +80,15 @@ def changed_lines(patch: str) -> list[str]:
     return [line for line in patch.splitlines()[HEAD:] if line[:1] in ("-", "+")]
 
 
-def edited_place(patch: str) -> str:
+def edited_place(patch: str, source: str = "") -> str:
     r"""The first line that a unified diff changes, as ``file:line`` of the file as it is.
 
-    '' of a text that is no diff.
+    '' of a text that is no diff. A diff names a file outside of the project's folder without the slash that its path begins with:
+    ``source`` is a place (``file:line``) that may lie in the same file, whose whole path is then kept.
 
-    >>> edited_place("--- a/net.py\n+++ b/net.py\n@@ -4,2 +4,2 @@\n x = 1\n-y = 2\n+y = 3\n")
-    'net.py:5'
+    >>> diff = "--- a/code/net.py\n+++ b/code/net.py\n@@ -4,2 +4,2 @@\n x = 1\n-y = 2\n+y = 3\n"
+    >>> edited_place(diff), edited_place(diff, "/code/net.py:9"), edited_place(diff, "/code/other.py:9")
+    ('code/net.py:5', '/code/net.py:5', 'code/net.py:5')
     """
     lines = patch.splitlines()
     if len(lines) <= HEAD or not lines[1].startswith(NAMED):
@@ -95,7 +97,8 @@ def edited_place(patch: str) -> str:
     if hunk is None:
         return ""
     before = next((number for number, line in enumerate(lines[HEAD + 1 :]) if line[:1] in ("-", "+")), 0)
-    return f"{lines[1].removeprefix(NAMED)}:{int(hunk[1]) + before}"
+    name, known = lines[1].removeprefix(NAMED), source.rpartition(":")[0]
+    return f"{known if known.lstrip('/') == name else name}:{int(hunk[1]) + before}"
 
 
 def patched(stage: str, finding: Finding) -> list[str]:

@@ -346,7 +346,7 @@ def _code(fault: Divergence, patch: str) -> Iterator[Text]:
             continue  # "no counterpart found" helps nobody who has the patch
         where, code = _place(point)
         if patch and side == "candidate":
-            where, code = edited_place(patch) or where, ""
+            where, code = edited_place(patch, where) or where, ""
         if side == "reference" and fault.value is not None and fault.value.source:
             where, code = fault.value.source, _valued(fault.value)
         line = Text.assemble(

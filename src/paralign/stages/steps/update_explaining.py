@@ -10,7 +10,7 @@ from paralign.stages.steps import clipped_beforehand
 from paralign.stages.steps.equal_gradients import Experiment, Given, record_steps
 from paralign.stages.steps.traced_moves import Moves, moves_of
 from paralign.stages.steps.update_lines import blamed_term, choice_of, choose, divergence_of, locate, trace_back
-from paralign.stages.steps.update_reasons import Reasons, causes_of, identified, keep_clipping, tell
+from paralign.stages.steps.update_reasons import Reasons, by_what_can_be_changed, causes_of, identified, keep_clipping, tell
 
 if TYPE_CHECKING:
     from paralign.context import Context
@@ -49,7 +49,7 @@ def _say_why(context: Context, result: StageResult, experiment: Experiment, move
     """Say why some parameters move otherwise, and where; arguments as in :func:`explain`."""
     known = identified(experiment, moves)
     clips = clipped_beforehand.difference(context, experiment, given, moves, known)
-    found = causes_of(known, moves) if clips is None else [clips]
+    found = by_what_can_be_changed(causes_of(known, moves), experiment.abouts, known[1].recipe) if clips is None else [clips]
     if all(context.has(side, "train_step") for side in ("reference", "candidate")):
         found.sort(key=lambda difference: difference.terms[0] == "clip")  # which the step itself may do: others are named before
     reasons = Reasons(moves, known, found, shown=clips is not None)

@@ -14,6 +14,7 @@ from paralign.locate.optimizer import term_causes as causes
 from paralign.locate.optimizer.update_rules import RULES, Terms, Trace
 from paralign.model import ALIGNED, DIVERGED, Finding, Pair, StageResult
 from paralign.stages.common.places import Kind, key_of
+from paralign.stages.steps import looped_clipping
 
 if TYPE_CHECKING:
     from paralign.context import Context
@@ -35,6 +36,8 @@ INHERENT = "update/inherent"
 class Reasons:
     """What the parameters did, both rules, and their differing terms, first cause first.
 
+    Inherent ones are last.
+
     ``shown``: an experiment has shown the one difference to be all, so that no rule has to be known.
     """
 
@@ -45,11 +48,8 @@ class Reasons:
 
     @property
     def blamed(self) -> Difference | None:
-        """The first cause that is not inherent."""
-        for d in self.found:
-            if d.terms[0] != "inherent":
-                return d
-        return None
+        """The first cause: an inherent one only where there is no other."""
+        return self.found[0] if self.found else None
 
 
 def identified(experiment: Experiment, moves: Moves) -> tuple[Known, Known]:
@@ -115,6 +115,22 @@ def causes_of(known: tuple[Known, Known], moves: Moves) -> list[Difference]:
     return identify.causes(first, second, {n: moves.traces[n] for n in names}, moves.limits)
 
 
+def by_what_can_be_changed(found: list[Difference], abouts: causes.Abouts, recipe: identify.Recipe) -> list[Difference]:
+    """Differences in their order, those that no port can avoid behind all others.
+
+    Args:
+        found: the terms that differ.
+        abouts: what both optimizers say of themselves.
+        recipe: the candidate's rule.
+    """
+    return sorted(found, key=lambda each: causes.inherent(each, abouts, _terms(recipe, each)))
+
+
+def _terms(recipe: identify.Recipe, difference: Difference) -> Terms:
+    """The terms of the first parameter that a difference is of."""
+    return recipe.get(difference.parameters[0], Terms("", ()))
+
+
 def _is_explained(side: Known, name: str) -> bool:
     """Whether a side's rule has terms for a parameter that reproduce its steps."""
     return name in side.recipe and name not in side.left
@@ -129,7 +145,7 @@ def tell(result: StageResult, experiment: Experiment, reasons: Reasons, *, agree
             d,
             experiment.abouts,
             moves.traces,
-            recipe.get(d.parameters[0], Terms("", ())),
+            _terms(recipe, d),
             experiment.whole_rates(d.parameters[0]),
             proven=True,
         )
@@ -234,6 +250,7 @@ def keep_clipping(context: Context, result: StageResult, reasons: Reasons, exper
     kind, threshold = (clips.reference, clips.candidate)[side][:2]
     alone = _nothing_but_clips(clips, finding, result, reasons)
     groups = {name: own["group"] for name, own in experiment.abouts[side]["mapped"].items()}
+    looped_clipping.say(context, finding, ("reference", "candidate")[1 - side])
     context.clipping = Clipping(side, kind, float(threshold), alone, finding, list(reasons.moves.pairs), groups=groups)
 
 
