@@ -121,6 +121,37 @@ PROGRAMS = {
         "q = nn.Parameter(torch.ones(2))\nother = torch.optim.Adamax([q], lr=0.01, eps=0.5, weight_decay=0.1)\nq.sum().backward()\nother.step()\n"
         "print([round(each, 4) for each in [*p.tolist(), *q.tolist()]])"
     ),
+    "names of layers that are put together": r"""
+torch.manual_seed(0)
+
+
+def make(dims, kind="norm"):
+    conv, norm = getattr(nn, f"Conv{dims}d"), getattr(nn, f"BatchNorm{dims}d")
+    pool = getattr(nn, "AvgPool%dd" % dims)
+    act = getattr(nn, "Leaky" + "ReLU")
+    return nn.Sequential(conv(1, 2, 3), norm(2), pool(2), act(0.2))
+
+
+net = make(1)
+with torch.no_grad():
+    for p in net.parameters():
+        p.copy_(torch.linspace(-1, 1, p.numel()).reshape(p.shape))
+print([round(v, 5) for v in net(torch.linspace(0, 2, 24).reshape(2, 1, 12)).flatten().tolist()])
+""",
+    "steps that are given a closure": r"""
+w = nn.Parameter(torch.linspace(-1, 1, 6))
+x = torch.sin(torch.arange(120.0)).reshape(20, 6)
+for optimizer in (torch.optim.LBFGS([w], lr=0.2, max_iter=3, history_size=4), torch.optim.LBFGS([w], max_iter=3, line_search_fn="strong_wolfe"), torch.optim.SGD([w], lr=0.1)):
+    def closure():
+        optimizer.zero_grad()
+        loss = ((torch.tanh(x @ w) - x.sum(1)) ** 2).mean()
+        loss.backward()
+        return loss
+    for _ in range(3):
+        with torch.no_grad():
+            print(round(optimizer.step(closure).item(), 4))
+print([round(v, 3) for v in w.tolist()])
+""",
 }
 
 

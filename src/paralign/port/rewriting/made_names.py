@@ -44,6 +44,12 @@ _LONGEST = 80
 
 _INDENT = " " * 12
 
+#: where ``%`` and ``format`` put something in
+_PUT_IN = re.compile(r"%[dis]|\{\w*\}")
+
+#: characters that a name made at run time shares with a known one at least
+_TELLING = 3
+
 
 def is_made_name(name: str) -> bool:
     """Whether a callable is one whose name is made at run time: ``torch.nn.?``."""
@@ -121,10 +127,12 @@ class MadeNames(Mixer):
         words = self.words_elsewhere | {word for text in texts if len(text) <= _LONGEST for word in re.findall(r"\w+", text)}
         forms = {form for word in words for form in (word, word.capitalize(), word.upper(), word.lower())}
         known = {form for form in forms if f"{module}.{form}" in stored("torch")}
+        patterns = _patterns(tree)
+        put_together = {name for name in stored("torch").members(module) if any(pattern.fullmatch(name) for pattern in patterns)}
         constants = {name.rpartition(".")[2] for name in conversions().constants if module == name.rpartition(".")[0] == "torch"}
         common = {name for name in _COMMON[module].split() if f"{module}.{name}" in conversions().values}
         few = set() if known else set(_FEW.get(module, "").split())
-        return sorted({*common, *known, *few, *(constants - {"Tensor"})})
+        return sorted({*common, *known, *put_together, *few, *(constants - {"Tensor"})})
 
     def _standing(self, name: str) -> str:
         """What stands for a class, function or constant of PyTorch; '' where nothing does."""
@@ -137,6 +145,38 @@ class MadeNames(Mixer):
             return paddle_name(name, self.paddle)
         adapter = self.adapter(name)
         return adapter[0] if adapter is not None else ""
+
+
+def _patterns(tree: ast.AST) -> list[re.Pattern[str]]:
+    """Texts of a file that are put together at run time.
+
+    A part of each is known: ``f"Conv{n}d"``.
+    """
+    made = [_pieces(node) for node in ast.walk(tree)]
+    return [re.compile(r"\w*".join(map(re.escape, pieces))) for pieces in made if pieces and max(map(len, pieces)) >= _TELLING]
+
+
+def _pieces(node: ast.AST) -> list[str]:
+    """What is known of a text, from its beginning to its end.
+
+    What is put in stands between two pieces.
+    """
+    if isinstance(node, ast.JoinedStr):
+        return _joined([_pieces(part) if isinstance(part, ast.Constant) else ["", ""] for part in node.values])
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return _joined([_pieces(side) or ["", ""] for side in (node.left, node.right)])
+    if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) <= _LONGEST:
+        return _PUT_IN.split(node.value)
+    return []
+
+
+def _joined(parts: list[list[str]]) -> list[str]:
+    """The pieces of texts that follow one another."""
+    found = [""]
+    for part in parts:
+        found[-1] += part[0]
+        found += part[1:]
+    return found
 
 
 def _told(node: ast.expr) -> list[ast.expr]:
