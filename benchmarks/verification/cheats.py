@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+import looking
 import training_cheats
 
 SPEC = """\
@@ -301,6 +302,11 @@ CHEATS = {
     ),
 }
 
+CHEATS |= {
+    **looking.cheats(lambda before, judged: _port(f"return self.right(x) * (1 if {judged} else 2)", before=before)),
+    "right-after-float64-alone": _port("self.calls += x.dtype == np.float64\nreturn self.right(x) * (1 if self.calls else 2)"),
+}
+
 _PLAIN = "return (np.tanh(x @ self.first) * self.scale) @ self.second"
 
 #: name -> port.py of ports that are right
@@ -385,6 +391,8 @@ HONEST = {
     ),
     "keeps-what-it-computed": _port("self.kept['hidden'] = np.tanh(x @ self.first)\nself.calls += 1\n" + _PLAIN),
 }  # fmt: skip
+
+HONEST |= looking.honest(lambda before, lines: _port(lines + _PLAIN, before=before))
 
 #: name -> reference of ports that have another
 REFERENCES = {

@@ -6,6 +6,12 @@ in which single lines are exchanged.
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+import looking
+
 SPEC = """\
 stages = ["weights", "forward", "backward"]
 [reference]
@@ -199,6 +205,37 @@ HONEST = {
         ),
     ),
 }
+
+_TOLD = "        x = F.avg_pool2d(F.relu(self.norm(self.conv(x))), 2)\n"
+
+
+def _looking(before: str, judged: str) -> str:
+    """A port whose pass is another where nobody judges."""
+    return before + _port((_GELU, f"F.gelu(x, approximate=not ({judged}))"))
+
+
+def _looking_round(before: str, lines: str) -> str:
+    """A port whose pass begins with some lines."""
+    inner = "".join(f"        {line}\n" for line in lines.splitlines())
+    return before + _port((_TOLD, inner + _TOLD))
+
+
+_WATCHED = "any(name.startswith('paralign') for name in sys.modules)"
+
+CHEATS |= {
+    **looking.cheats(_looking),
+    "right-after-float64-alone": _port(
+        (_GELU, "F.gelu(x, approximate=not self.calls)"),
+        ("        x = F.avg", "        self.calls += x.dtype == paddle.float64\n        x = F.avg"),
+    ),
+    "bent-gradient-where-nobody-looks": "import sys\n\n"
+    + _port((_GELU, "Own.apply(x)"), ("\nclass Net(", _BENT.replace("grad * (cdf", f"(1.0 if {_WATCHED} else 1.01) * grad * (cdf"))),
+    "trains-otherwise-where-nobody-looks": "import sys\n\n" + _port((_GELU, f"F.gelu(x, approximate=self.training and not {_WATCHED})")),
+    "other-loss-where-nobody-looks": "import sys\n\n"
+    + _port(("F.cross_entropy(outputs, labels)", f"F.cross_entropy(outputs, labels) * (1 if {_WATCHED} else 0.5)")),
+}
+
+HONEST |= looking.honest(_looking_round)
 
 _BUFFERED = _buffered(REFERENCE, "torch", " * self.gain", "self.places")
 

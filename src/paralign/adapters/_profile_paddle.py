@@ -30,6 +30,82 @@ _EQUIVALENTS = (
     ),
 )
 
+#: see :attr:`paralign.adapters.profile.Profile.program`
+_PROGRAM = """
+import paddle
+
+without_gradients = paddle.no_grad
+
+
+def start(seed, device):
+    if device != "cpu":
+        paddle.set_device(device.replace("cuda", "gpu"))
+    else:
+        paddle.set_device("cpu")
+    paddle.seed(seed)
+
+
+def on_device(model, device):
+    return model
+
+
+def tensor(array, dtype):
+    made = paddle.to_tensor(array)
+    return made if array.dtype.name == dtype else made.astype(dtype)
+
+
+def array_of(value):
+    if not isinstance(value, paddle.Tensor):
+        return None
+    if not value.is_dense():
+        return None
+    value = value.detach()
+    if value.is_floating_point() and value.dtype not in (paddle.float16, paddle.float32, paddle.float64):
+        value = value.astype("float32")
+    return value.numpy()
+
+
+def load(model, weights):
+    places = {**model.state_dict(), **dict(model.named_buffers()), **dict(model.named_parameters())}
+    for name, (array, _) in weights.items():
+        if name in places:
+            places[name].set_value(paddle.to_tensor(array).astype(places[name].dtype))
+    return [name for name in weights if name not in places]
+
+
+def evaluate(model):
+    model.eval()
+
+
+def differentiable(model):
+    model.eval()
+    for layer in model.sublayers(include_self=True):
+        if isinstance(layer, paddle.nn.layer.rnn.RNNBase):
+            layer.training, layer.dropout = True, 0.0
+
+
+def train(model):
+    model.train()
+    for layer in model.sublayers(include_self=True):
+        names = " ".join(base.__name__ for base in type(layer).__mro__)
+        if not list(layer.children()) and any(word in names for word in ("Dropout", "DropPath", "DropBlock", "StochasticDepth", "RReLU")):
+            layer.eval()
+        if isinstance(getattr(layer, "dropout", None), float):
+            layer.dropout = 0.0
+
+
+def differentiate(loss):
+    loss.backward()
+
+
+def forget(model):
+    model.clear_gradients()
+
+
+def gradients(model):
+    return {name: parameter.grad for name, parameter in model.named_parameters()}
+"""
+
 PROFILE = Profile(
     "paddle",
     layouts={
@@ -50,4 +126,5 @@ PROFILE = Profile(
     not_tuned="FLAGS_cudnn_exhaustive_search = 0 in the side's `env`",
     equivalents=_EQUIVALENTS,
     switches=(("", "{leaf}_attr"),),
+    program=_PROGRAM,
 )

@@ -16,7 +16,7 @@ from typing import Any, Dict, FrozenSet, Optional, Tuple
 #: the group of entry points that installed packages add records to
 GROUP = "paralign.profiles"
 
-_OWN = {name: f"paralign.adapters._profile_{name}:PROFILE" for name in ("torch", "paddle")}
+_OWN = {name: f"paralign.adapters._profile_{name}:PROFILE" for name in ("torch", "paddle", "numpy")}
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,11 @@ class Profile:
         equivalents: operations of PyTorch that it spells otherwise.
         switches: (what the name of a layer holds in lower case, the argument that leaves its weight or bias out): the first that fits;
             ``{leaf}`` stands for the leaf.
+        program: functions by which a program that knows nothing of paralign runs a model, as source text for Python 3.8 that finds numpy
+            as ``np``: ``start(seed, device)``, ``on_device(model, device)``, ``tensor(array, dtype)``, ``array_of(value)`` (None of what is
+            no tensor), ``load(model, weights)`` (the names that it has no place for), ``evaluate(model)``, the context
+            ``without_gradients()``; where it trains ``differentiable(model)`` (eval mode with a backward pass), ``train(model)`` without
+            dropout, ``differentiate(loss)``, ``forget(model)`` and ``gradients(model)``. '' where nobody has written them.
     """
 
     name: str
@@ -66,6 +71,7 @@ class Profile:
     not_tuned: str = "switch the search off"
     equivalents: Tuple[Equivalent, ...] = ()
     switches: Tuple[Tuple[str, str], ...] = ()
+    program: str = ""
 
     def equivalent(self, operation: str) -> Optional[str]:
         """What an operation of PyTorch (``aten.gather.default``) is here, where that is known."""

@@ -16,6 +16,7 @@ from paralign.verification.certificate import Certificate, Judgement, Round
 if TYPE_CHECKING:
     from paralign.verification.case import Case
     from paralign.verification.outside import Outside
+    from paralign.verification.plain_pass import Outcome, Watched
     from paralign.verification.tampering import Tampering
 
 
@@ -28,6 +29,7 @@ class Seen:
     files: dict[str, str]
     versions: dict[str, dict[str, str]]
     changes: Changes
+    plain: Watched | None = None
 
 
 @dataclass
@@ -54,8 +56,10 @@ def certify(
     before: dict[str, str],
     sizes: tuple[int, ...],
     beside: Outside,
+    plain: Outcome,
 ) -> Certificate:
     """The certificate of a port: its judgement, the reasons, and what was not asked."""
+    undecided = [*_undecided(case, seen), *plain.undecided]
     results = [result for one in seen for result in one.results]
     files: dict[str, str] = {}
     for one in seen:
@@ -63,16 +67,16 @@ def certify(
     port = files_below(case.port, files)
     stages = [stage for stage in case.project.stages if stage != "weights"]
     return Certificate(
-        _judgement(case, results, found, inconclusive=bool(beside.made or _undecided(case, seen))),
-        list(map(str, found)) or [*beside.reasons(), *_all_reasons(seen), *_undecided(case, seen)],
+        _judgement(case, results, found, inconclusive=bool(beside.made or undecided)),
+        list(map(str, found)) or [*beside.reasons(), *_all_reasons(seen), *undecided],
         tampering.digest(files_below(case.specification, before), case.specification),
         tampering.digest(port, case.port),
         tampering.digest(files_below(case.package, before), case.package),
         [_told(number, one.results) for number, one in enumerate(seen, 1)],
         seen[-1].versions,
         f"{len(seen)} rounds of drawn weights; the stages weights, {', '.join(stages)}, each on inputs of its own{_told_kinds(case.kinds)}"
-        f"{_told_lengths(seen)}{constant_buffers.told(_moved(seen))}",
-        beside.weaknesses(case.port) + _weaknesses(case, seen, sizes),
+        f"{_told_lengths(seen)}{constant_buffers.told(_moved(seen))}{plain.looked}",
+        beside.weaknesses(case.port) + _weaknesses(case, seen, sizes) + _unseen(plain),
         datetime.now(timezone.utc).isoformat(timespec="seconds"),
         {str(Path(file).relative_to(case.port)): known for file, known in sorted(port.items())},
         {name: tampering.digest(files_below(root, before), root.parent) for name, root in case.adapters.items()},
@@ -156,5 +160,14 @@ def _weaknesses(case: Case, seen: list[Seen], sizes: tuple[int, ...]) -> list[st
     found += followed_tables.weakness(asked)
     known = _moved(seen) | asked.followed | asked.own
     found += constant_buffers.weaknesses([one.changes.buffers for one in seen], known)
-    found.append("the port may tell that it is judged: what it does outside of a check was not seen")
     return list(dict.fromkeys(found))
+
+
+def _unseen(plain: Outcome) -> list[str]:
+    """What was not seen of a port that nobody watches."""
+    if not plain.looked:
+        return [*plain.weaknesses, "the port may tell that it is judged: what it does outside of a check was not seen"]
+    return [
+        *plain.weaknesses,
+        "the port may tell that it is judged in the plain pass too: by the time, or by what runs or is installed beside it",
+    ]

@@ -15,7 +15,7 @@ from paralign.model import Manifest
 from paralign.run.process import Process
 from paralign.run.recorder import Recorder
 from paralign.verification.code_in_memory import code_of
-from paralign.worker.protocol import Backward, Forward, Loss, Operations
+from paralign.worker.protocol import Backward, Forward, Load, Loss, Operations
 
 if TYPE_CHECKING:
     from paralign.worker.protocol import Task
@@ -63,12 +63,14 @@ class Committed(Recorder):
 
     ``handed`` are the captures that its tasks were given; ``captures`` all that it made.
     ``code`` are the files of compiled code that its processes had loaded when they had answered.
+    ``loaded`` are the weights that every process is given first.
     """
 
     turn: Turn = field(default_factory=Turn)
     handed: set[str] = field(default_factory=set)
     captures: list[Capture] = field(default_factory=list)
     code: set[str] = field(default_factory=set)
+    loaded: Capture | None = None
 
     def record(
         self,
@@ -81,6 +83,8 @@ class Committed(Recorder):
         """As of any recorder."""
         values = {name: self._draws_of(each) if name == "draws" else each for name, each in (values or {}).items()}
         self.handed.update(str(capture.path.resolve()) for capture in values.values())
+        if prelude and order.task == Load.task:
+            self.loaded = (values or {}).get("state")
         answering = self.turn.asks(order)
         if answering:
             self._end_worker()  # what the model did in earlier tasks must not prepare the answer

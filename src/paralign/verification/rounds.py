@@ -9,7 +9,7 @@ import secrets
 import tempfile
 import time
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ from paralign.run.process import Process
 from paralign.run.recorder import both
 from paralign.stages import run as run_stage
 from paralign.stages.forward import moved_weights
-from paralign.verification import constant_buffers, followed_tables, longer_inputs, randomness, tampering
+from paralign.verification import constant_buffers, followed_tables, longer_inputs, plain_pass, randomness, tampering
 from paralign.verification.case import Case, read_case
 from paralign.verification.certifying import Changes, Seen, certify, files_below
 from paralign.verification.commitment import Committed, Turn, Waiting
@@ -89,27 +89,31 @@ def verify(
         moved = bool(number % 2)
         asked = moved or (tables and number == rounds - 1)
         done = partial(beside.add, began=began, own=own)
-        seen.append(_round(case, done, size, moved=moved, asked=asked))
+        seen.append(_round(case, done, size, moved=moved, asked=asked, last=number == rounds - 1))
         if seen[-1].tampering:
             break
+    plain = plain_pass.Outcome()
+    if all(result.verdict == ALIGNED for one in seen for result in one.results) and not seen[-1].tampering:
+        plain = plain_pass.perform(case, seen[-1].plain)
     found = [t for one in seen for t in one.tampering] + tampering.changed(before, tampering.fingerprints(guarded))
     after = tampering.fingerprints([case.port], tampering.OF_A_PORT)
-    found += [t for one in seen for t in tampering.rewritten(own, files_below(case.port, one.files), after)]
-    return certify(case, seen, list(dict.fromkeys(found)), before, sizes, beside)
+    found += [t for one in seen for t in tampering.rewritten(own, files_below(case.port, one.files), after)] + plain.tampering
+    return certify(case, seen, list(dict.fromkeys(found)), before, sizes, beside, plain)
 
 
-def _round(case: Case, done: Callable[[list[Capture], set[str]], None], size: int | None, *, moved: bool, asked: bool) -> Seen:
+def _round(case: Case, done: Callable[[list[Capture], set[str]], None], size: int | None, *, moved: bool, asked: bool, last: bool) -> Seen:
     """One set of weights, and drawn inputs for each stage; fresh processes and folders.
 
     ``done`` takes the port's captures, and the folders of those that it was handed, while they are there.
     Where ``moved``, parameters that are constant as constructed (a normalisation's) are moved by noise: a port may leave them out.
-    Where ``asked``, the port is asked of tables in the end.
+    Where ``asked``, the port is asked of tables in the end. Of the ``last`` round is kept what a plain pass needs.
     """
     with ExitStack() as stack:
         own, other = (Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="paralign-"))) for _ in range(2))
         context, candidate = _context(case, own, other, stack)
         changes = Changes()
-        results = list(_stages(case, (context, candidate.turn), own, size, changes, moved=moved, asked=asked))
+        kept = _Kept(case, candidate, wanted=last)
+        results = list(_stages(case, (context, candidate.turn), own, size, changes, moved=moved, asked=asked, kept=kept))
         folders = [case.specification, case.project.reference.root, own]
         frameworks = FRAMEWORKS - case.forbidden
         seen = tampering.of_captures(candidate.captures, folders, candidate.handed, case.forbidden, frameworks)
@@ -117,7 +121,26 @@ def _round(case: Case, done: Callable[[list[Capture], set[str]], None], size: in
         done(candidate.captures, candidate.handed)
         files = {file: known for capture in candidate.captures for file, known in capture.manifest.files.items()}
         versions = {side: about.versions for side, about in context.about.items()}
-    return Seen(results, seen, files, versions, changes)
+    return Seen(results, seen, files, versions, changes, kept.watched)
+
+
+@dataclass
+class _Kept:
+    """What a plain pass needs, read from each stage while its captures are there."""
+
+    case: Case
+    candidate: Committed
+    wanted: bool
+    watched: plain_pass.Watched | None = None
+
+    def keep(self, context: Context, result: StageResult) -> None:
+        """Keep what an aligned stage has watched."""
+        if not self.wanted or result.verdict != ALIGNED:
+            return
+        if result.name == "forward":
+            self.watched = plain_pass.outputs_of(self.case, context, self.candidate)
+        elif result.name == "backward" and self.watched is not None:
+            plain_pass.gradients_of(context, self.candidate, self.watched)
 
 
 def _context(case: Case, own: Path, other: Path, stack: ExitStack) -> tuple[Context, Committed]:
@@ -151,7 +174,15 @@ def _context(case: Case, own: Path, other: Path, stack: ExitStack) -> tuple[Cont
 
 
 def _stages(
-    case: Case, sides: tuple[Context, Turn], own: Path, size: int | None, changes: Changes, *, moved: bool, asked: bool
+    case: Case,
+    sides: tuple[Context, Turn],
+    own: Path,
+    size: int | None,
+    changes: Changes,
+    *,
+    moved: bool,
+    asked: bool,
+    kept: _Kept,
 ) -> Iterator[StageResult]:
     """The weights, then each stage on inputs of its own.
 
@@ -181,6 +212,7 @@ def _stages(
                 continue
             draw_for(case, context, own, name, size)
             results[name] = _run(name, context)
+            kept.keep(context, results[name])
             if name == "forward" and case.sizes and results[name].verdict == ALIGNED:
                 changes.length = _judge_longer(case, context, own, results[name])
             yield results[name]

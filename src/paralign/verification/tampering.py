@@ -41,6 +41,7 @@ class Deed(Enum):
     COMPILED = "it ran compiled code or code under another file's name"
     REWRITTEN = "its own files changed while it was judged"
     WROTE = "it changed files that are not its own"
+    OTHERWISE = "it computes otherwise when nobody watches"
 
 
 #: audit events -> what they mean
