@@ -29,9 +29,6 @@ CAST_AND_CHANGED = "where the cast or the move changes nothing, the tensor befor
 class PartWriter(Placer):
     """Write ``x[i].zero_()`` so that it changes the tensor."""
 
-    #: the part that is being written as the target of an assignment
-    _written_part: ast.expr | None = None
-
     def _is_whole(self, node: ast.expr) -> bool:
         """Whether an expression is a tensor of its own.
 
@@ -95,10 +92,14 @@ class PartWriter(Placer):
         self.note(call, f"torch.Tensor.{call.func.attr}", Fate.REWRITTEN, "assigned: a part of a tensor is a copy in Paddle")
         start, end = self.text.start(node), self.text.end(node)
         held = isinstance(target, ast.Subscript) and self._may_be_held(target, numbered=True)
+        copied = isinstance(target, ast.Subscript) and not all(map(self._is_plain_index, _places(target.slice)))
         if held and self.kept.has_copies:
             self.by_hand(call, f"torch.Tensor.{call.func.attr}", "in place on what may be a part of a tensor: Paddle's is a copy")
             return
-        if isinstance(target, ast.Subscript) and held and not self.hidden("_put_in("):
+        if copied and self.hidden("_put_in("):
+            self.by_hand(call, f"torch.Tensor.{call.func.attr}", self.hidden("_put_in("))
+            return
+        if isinstance(target, ast.Subscript) and (held or copied) and not self.hidden("_put_in("):
             self.needs("_put_in(")
             past = ", past=True" if target is not call.func.value else ""
             kept = target
@@ -109,7 +110,16 @@ class PartWriter(Placer):
         self.text.edit(start, end, lambda: f"{self.text.within(target)} = {self.text.within(argument) if argument else written}")
 
     def _put_in(self, target: ast.Subscript, value: str, past: str) -> str:
-        return f"_put_in({self.text.within(target.value)}, {self.text.within(target.slice)}, {value}{past})"
+        places = [self._place_of_index(each) for each in _places(target.slice)]
+        index = f"({', '.join(places)},)" if isinstance(target.slice, ast.Tuple) else places[0]
+        return f"_put_in({self.text.within(target.value)}, {index}, {value}{past})"
+
+    def _place_of_index(self, node: ast.expr) -> str:
+        """One place of an index, as an argument."""
+        if not isinstance(node, ast.Slice):
+            return self.text.within(node)
+        bounds = ["None" if each is None else self.text.within(each) for each in (node.lower, node.upper, node.step)]
+        return f"slice({', '.join(bounds)})"
 
     def _assigned(self, call: ast.Call) -> str | None:
         """What a part of a tensor is given by a statement such as ``x[i].fill_(0)``, else None."""

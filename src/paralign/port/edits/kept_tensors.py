@@ -7,6 +7,7 @@ from collections import defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from paralign.port.edits.scope_index import is_passing
 from paralign.port.edits.tensor_results import COPIED, NEW, OF_TENSORS, VIEWED, VIEWS
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ class Kept:
         self.stored: dict[str, list[ast.expr]] = defaultdict(list)
         self.spelled: dict[str, list[ast.expr]] = defaultdict(list)
         self._keyed: list[ast.expr] = []
+        #: names that are a layer's state, and those whose tensors are given other names
+        self.registered: set[str] = set()
+        self.handed_on: set[str] = set()
+        self._note_handed_on(tree, [])
         for node in ast.walk(tree):
             for target, value in bound_by(node):
                 self.spelled[ast.unparse(target)].append(value)
@@ -42,11 +47,23 @@ class Kept:
                 self._keyed += node.values if isinstance(node, ast.Dict) else [node.value]
             for name, value in _handed(node):
                 self.stored[name].append(value)
+                self.registered |= {name} if _called(node).startswith("register_") else set()
+
+    def _note_handed_on(self, node: ast.AST, around: list[ast.AST]) -> None:
+        """Note the attributes and keys whose tensors something else may keep."""
+        name = kept_name(node) if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Load) else ""
+        called = bool(around) and isinstance(around[-1], ast.Call) and around[-1].func is node
+        if name and not called and isinstance(node, ast.expr) and (_is_given_back(around) or not is_passing(node, around)):
+            self.handed_on.add(name)
+        around.append(node)
+        for each in ast.iter_child_nodes(node):
+            self._note_handed_on(each, around)
+        around.pop()
 
     def is_made(self, name: str) -> bool:
         """Whether all that is stored under a name is made there, and no part of another tensor."""
         values = self.stored.get(name, [])
-        return bool(values) and all(map(_is_made, values))
+        return bool(values) and all(map(is_stored_new, values))
 
     def is_copied(self, name: str) -> bool:
         """Whether something stored under a name may be a view that Paddle copies."""
@@ -125,14 +142,22 @@ def _handed(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
         yield given[0].value, given[1]
 
 
+def _is_given_back(around: Sequence[ast.AST]) -> bool:
+    """Whether a function gives an expression back, alone or among others."""
+    at = len(around) - 1
+    while at >= 0 and isinstance(around[at], ast.Tuple | ast.List | ast.Dict):
+        at -= 1
+    return at >= 0 and isinstance(around[at], ast.Return | ast.Yield)
+
+
 def _called(value: ast.AST) -> str:
     return getattr(value.func, "attr", getattr(value.func, "id", "")) if isinstance(value, ast.Call) else ""
 
 
-def _is_made(value: ast.expr) -> bool:
+def is_stored_new(value: ast.expr) -> bool:
     """Whether a value is no tensor, or one that nothing else holds."""
     if isinstance(value, ast.IfExp):
-        return _is_made(value.body) and _is_made(value.orelse)
+        return is_stored_new(value.body) and is_stored_new(value.orelse)
     if isinstance(value, ast.UnaryOp):
         return isinstance(value.op, ast.USub | ast.Invert | ast.Not)
     return isinstance(value, ast.Constant | ast.BinOp | ast.Compare | ast.JoinedStr) or _called(value) in _MADE | NEW

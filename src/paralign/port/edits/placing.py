@@ -31,6 +31,9 @@ class Placer(Writer):
     ``uses`` are the callables that expressions use.
     """
 
+    #: the part that is being written as the target of an assignment
+    _written_part: ast.expr | None = None
+
     def __init__(self, path: str, text: str, seen: Observed, paddle: Table, file: SourceText | None = None) -> None:
         aliases = conversions().aliases
         known = {at: canonical(name) for at, name in seen.named.items() if name.partition(".")[0] in ROOTS}
@@ -107,7 +110,7 @@ class Placer(Writer):
 
         Paddle reads other elements of a view.
         """
-        if isinstance(node.ctx, ast.Load) and _indexed_behind(node.slice) and self.seen.imported:
+        if isinstance(node.ctx, ast.Load) and node is not self._written_part and _indexed_behind(node.slice) and self.seen.imported:
             known = self._is_tensor(node.value)
             if known or (self.seen.values.get(place(node.value)) is None and not self._annotation):
                 self._in_order(node, known=known)

@@ -17,6 +17,15 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 _OF_FORM = frozenset({"shape", "ndim", "dtype", "device"})
 
+#: methods of a tensor after which nothing else holds it
+_TOLD = frozenset({"backward", "clone", "dim", "item", "nelement", "numel", "size", "tolist"})
+
+#: functions of Python that keep nothing of what they are given
+_TELLING = frozenset({"float", "id", "int", "isinstance", "len", "print", "repr", "str", "type"})
+
+#: what ends a way, or asks whether something is true, and keeps nothing
+_ENDING = (ast.Assert, ast.Expr, ast.FormattedValue, ast.If, ast.Return, ast.While)
+
 _Place = tuple[int, int]
 
 
@@ -62,7 +71,7 @@ class Scope:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Del):
             self.deleted.add(node.id)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            self.reads[node.id].append(Read(place_of(node), _is_passing(node, around), within))
+            self.reads[node.id].append(Read(place_of(node), is_passing(node, around), within))
         around.append(node)
         inner = within or (len(around) > 1 and isinstance(node, (*FUNCTIONS, ast.Lambda)))
         for each in ast.iter_child_nodes(node):
@@ -158,8 +167,8 @@ def _targets(statement: ast.stmt, target: ast.expr, value: ast.expr, *, several:
             yield from _targets(statement, each, given[at] if paired else value, several=several or not paired)
 
 
-def _is_passing(node: ast.Name, around: list[ast.AST]) -> bool:
-    """Whether what reads a name keeps nothing of it: its shape, or what makes a new tensor."""
+def is_passing(node: ast.expr, around: Sequence[ast.AST]) -> bool:
+    """Whether what reads a tensor keeps nothing of it: its shape, or what makes a new tensor."""
     inner: ast.AST = node
     for at in range(len(around) - 1, -1, -1):
         parent, outer = around[at], around[at - 1] if at else None
@@ -167,13 +176,13 @@ def _is_passing(node: ast.Name, around: list[ast.AST]) -> bool:
             if parent.attr in _OF_FORM:
                 return True
             called = isinstance(outer, ast.Call) and outer.func is parent
-            if called and parent.attr in NEW:
+            if called and parent.attr in NEW | _TOLD:
                 return True
             if (parent.attr not in VIEWED) if called else (parent.attr not in VIEWS):
                 return False
         elif isinstance(parent, ast.Call) and parent.func is not inner:
-            return getattr(parent.func, "attr", "") in NEW and inner in parent.args
+            return inner in parent.args and (getattr(parent.func, "attr", "") in NEW or getattr(parent.func, "id", "") in _TELLING)
         elif not isinstance(parent, ast.Call) and not (isinstance(parent, ast.Subscript) and parent.value is inner):
-            return isinstance(parent, ast.BinOp | ast.Compare)
+            return isinstance(parent, (ast.BinOp, ast.Compare, *_ENDING))
         inner = parent
     return False

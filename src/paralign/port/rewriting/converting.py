@@ -9,25 +9,19 @@ import ast
 
 from paralign.catalogue.naming import paddle_name
 from paralign.port.edits.call_edits import ROOTS
-from paralign.port.edits.held_parts import Whole, is_changed, is_held, whole_of
+from paralign.port.edits.held_parts import is_changed, whole_of
 from paralign.port.edits.kept_tensors import kept_name
 from paralign.port.edits.ledger import Fate
 from paralign.port.layers.layer_attributes import OWN_START
 from paralign.port.layers.weight_elements import layout_notes
 from paralign.port.names.observing import place
 from paralign.port.plans.conversions import conversions
-from paralign.port.plans.operators import SIGNS
-from paralign.port.rewriting.call_converting import TEXT, CallConverter
+from paralign.port.rewriting.adding import SignConverter, raised
+from paralign.port.rewriting.call_converting import TEXT
 from paralign.port.rewriting.imports import alike, from_rewritten, import_rewritten
 
 #: methods of a derived class that PyTorch calls, and what stands in the file does not
 _UNCALLED = {"torch.autograd.Function": frozenset({"vmap", "jvp", "vjp"})}
-
-#: what a part that is changed in place raises for
-_PART = "a part that asks for a gradient is changed: Paddle leaves the whole tensor, or its gradient, as it was"
-
-#: what one raises for that is a copy in Paddle at all times
-_COPIED = "a part that is a view in PyTorch and a copy in Paddle is changed"
 
 #: what is said of a class that is derived from one that stands in the file
 _DERIVED = {
@@ -38,12 +32,7 @@ _DERIVED = {
 }
 
 
-def _raised(whole: Whole) -> str:
-    """What a change of a part raises for."""
-    return _COPIED if whole.kind == "copy" else _PART
-
-
-class Converter(CallConverter):
+class Converter(SignConverter):
     """Walks one program and notes the edits that make it Paddle's."""
 
     def visit_Module(self, node: ast.Module) -> None:  # noqa: N802 - named as ast names it
@@ -155,7 +144,7 @@ class Converter(CallConverter):
         if self.setting(node) or self.layer_setting(node) or self.weight_set(node):
             return
         for target in node.targets:
-            if self._belongs(target):
+            if self.belongs(target):
                 self.by_hand(node, ast.unparse(target), "a setting of PyTorch's")
                 return
             if isinstance(target, ast.Subscript) and self._is_tensor(target.value):
@@ -163,20 +152,6 @@ class Converter(CallConverter):
                     target, "torch.Tensor.__setitem__", Fate.CONDITION, "writes into a view reach the tensor behind it in PyTorch only"
                 )
         self.generic_visit(node)
-
-    def visit_AugAssign(self, node: ast.AugAssign) -> None:  # noqa: N802 - as above
-        """Note what is in place in PyTorch alone."""
-        if self.layer_change(node):
-            return
-        if self._belongs(node.target):
-            self.by_hand(node, ast.unparse(node.target), "a setting of PyTorch's")
-            return
-        if self._added_to_part(node):
-            return
-        if self._is_tensor(node.target):
-            text = "in place in PyTorch, a new tensor in Paddle: another result only where the old tensor has a second name"
-            self.note(node.target, "torch.Tensor.__iadd__", Fate.CONDITION, text)
-        super().visit_AugAssign(node)
 
     def visit_Name(self, node: ast.Name) -> None:  # noqa: N802 - as above
         """Rewrite an imported name; guard one whose tensor is a part that is changed in place."""
@@ -196,8 +171,8 @@ class Converter(CallConverter):
         self.needs("_changed_part(")
         start, end = self.text.start(node), self.text.end(node)
         self.text.edit(start, start, "_changed_part(", node)
-        self.text.edit(end, end, f", {self._told(whole)})", node, closes=True)
-        self.note(node, "torch.Tensor", Fate.REWRITTEN, f"raises where {_raised(whole)}")
+        self.text.edit(end, end, f", {self.told(whole)})", node, closes=True)
+        self.note(node, "torch.Tensor", Fate.REWRITTEN, f"raises where {raised(whole)}")
 
     def visit_Expr(self, node: ast.Expr) -> None:  # noqa: N802 - as above
         """As a part's; what a named part is given must not lose its gradient."""
@@ -219,40 +194,11 @@ class Converter(CallConverter):
             return
         self.needs("_not_lost(")
         end = self.text.end(node)
-        self.text.edit(end, end, f"; _not_lost({name.id}, {self._told(whole)})", closes=True)
+        self.text.edit(end, end, f"; _not_lost({name.id}, {self.told(whole)})", closes=True)
 
     def _is_function(self, called: ast.expr) -> bool:
         """Whether what is called is a function of an imported module, and no method of a tensor."""
         return place(called) in self.named
-
-    def _told(self, whole: Whole) -> str:
-        """A whole and its kind, for helpers of the file.
-
-        It is asked for later where it may not be there.
-        """
-        if whole.others:
-            told = ", ".join(f"lambda: {self.text.source(each)}" for each in (whole.tensor, *whole.others))
-            return f"({told}), {whole.kind!r}"
-        return f"{'' if whole.sure else 'lambda: '}{self.text.source(whole.tensor)}, {whole.kind!r}"
-
-    def _added_to_part(self, node: ast.AugAssign) -> bool:
-        """Write ``a += 1`` of a part, which is in place in PyTorch."""
-        target, sign = node.target, SIGNS.get(type(node.op), "")
-        if not isinstance(target, ast.Name) or not sign or not self.seen.imported or self.hidden("_added_to_part("):
-            return False
-        around = [*self._parents, target]
-        whole = whole_of(target, around)
-        if (whole is None and not is_held(target, around)) or isinstance(node.value, ast.Yield | ast.YieldFrom):
-            return False
-        self.needs("_added_to_part(")
-        self.visit(node.value)
-        start, end = self.text.start(node), self.text.end(node)
-        head = f"{target.id} = _added_to_part({sign!r}, {target.id}, "
-        tail = f", {self._told(whole)})" if whole else ")"
-        self.text.edit(start, end, lambda: f"{head}({self.text.within(node.value)}){tail}")
-        raising = f"; raises where {_raised(whole)}" if whole else ""
-        self.note(target, "torch.Tensor.__iadd__", Fate.REWRITTEN, f"in place, as in PyTorch{raising}")
-        return True
 
     def _of_its_own(self, node: ast.Attribute | ast.Subscript) -> bool:
         """Let a change of what an attribute or a key keeps raise where that is a part.
@@ -338,10 +284,3 @@ class Converter(CallConverter):
             if isinstance(each, ast.FormattedValue) and self._is_tensor(each.value):
                 self.note(each.value, "torch.Tensor.__format__", Fate.CONDITION, TEXT)
         super().visit_JoinedStr(node)
-
-    def _belongs(self, target: ast.expr) -> bool:
-        while isinstance(target, ast.Attribute | ast.Subscript):
-            target = target.value
-            if place(target) in self.named:
-                return True
-        return False
