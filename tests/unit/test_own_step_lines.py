@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
-from paralign.stages.backward.own_step_causes import _line_with
+from paralign.stages.backward.own_step_causes import _line_with, divergence_at
 
 STEP = '''
 def clip_each(parameters, most):
@@ -56,3 +58,24 @@ def test_what_is_no_program_names_nothing(tmp_path):
     assert _line_with(f"{tmp_path / 'odd.py'}:1", ("clip",)) is None
     assert _line_with(f"{tmp_path / 'absent.py'}:1", ("clip",)) is None
     assert _line_with(None, ("clip",)) is None
+
+
+HANDED_ON = """
+def train_step(model, optimizer, batch):
+    return recipe.update(model, optimizer, batch)
+
+
+def update(model, optimizer, batch):
+    value = model(batch)
+    value.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("word", "line"), [("backward(", 8), ("clip", 9)], ids=["where the update is called", "nowhere"])
+def test_a_step_that_hands_on_to_a_function_is_read_there(tmp_path, word, line):
+    path = tmp_path / "port.py"
+    path.write_text(HANDED_ON)
+    answer = SimpleNamespace(defined=f"{path}:2", line=f"{path}:9", optimizer=None)
+    found = divergence_at(SimpleNamespace(answers=(answer, answer)), None, word)
+    assert (found.reference.source, found.candidate.source) == (f"{path}:{line}",) * 2

@@ -116,6 +116,14 @@ def test_a_patch_of_a_file_outside_of_the_project_is_shown_with_its_whole_path()
     assert "  candidate: data/code/net.py:2" in below(diverged(found=elsewhere, findings=[found]))
 
 
+@pytest.mark.parametrize(("line", "told"), [(10, True), (11, False)])
+def test_a_line_that_an_earlier_stage_has_named_is_not_told_again(line, told):
+    point = replace(fault(what=""), candidate=Point("rate", "", "net.py:10", "rate = 1"))
+    other = replace(point, candidate=replace(point.candidate, source=f"net.py:{line}"))
+    said = below(diverged("optimizer", found=point), diverged("backward", found=other))
+    assert ("backward diverged: the same cause as in optimizer" in said) == told
+
+
 @pytest.mark.parametrize("rule", ["repair/value", "provenance"])
 def test_a_patch_is_always_shown_with_its_place(rule):
     found = Finding("repair/value", "the candidate has `0.1`, the reference `0.2`", "write `0.2`", True, 0.5, 1e-16, PATCH)
@@ -259,7 +267,8 @@ def test_what_is_gone_with_a_patch_is_one_line():
 
 @pytest.mark.parametrize("count", [1, 2, 5, 11, 12, 13, 40])
 def test_never_more_than_twelve_lines_and_every_fault_has_a_line_or_is_counted(count):
-    lines = below(*(diverged(f"stage{n}", notes=["n"], warnings=["w"] * 9) for n in range(count)))
+    faults = [replace(fault(), candidate=replace(fault().candidate, source=f"port.py:{n}")) for n in range(count)]
+    lines = below(*(diverged(f"stage{n}", found=each, notes=["n"], warnings=["w"] * 9) for n, each in enumerate(faults)))
     assert len(lines) <= LINES
     heads = [line for line in lines if line.startswith("stage")]
     assert lines[0].startswith("stage0 diverged")

@@ -147,7 +147,7 @@ def _inherited(result: CheckResult) -> dict[str, str]:
     """
     behind = {name: stage.name for stage in result.stages for finding in stage.findings for name in finding.gone}
     found: dict[str, str] = {}
-    causes: dict[tuple[str, str], str] = {}
+    causes: dict[tuple[str | None, ...], str] = {}
     for stage in result.stages:
         cause = _cause(stage)
         if stage.name in behind:
@@ -157,11 +157,25 @@ def _inherited(result: CheckResult) -> dict[str, str]:
         elif stage.follows and not _has_own_cause(stage):
             first = say(" and ").join(map(language.stage, stage.follows[:1]))
             found[stage.name] = say("may only follow from {stages}: look there first", stages=first)
-        elif cause is not None:
-            first = causes.setdefault((cause.rule, cause.cause), stage.name)
+        elif cause is not None or _has_lines(stage):
+            first = causes.setdefault(_told_of(stage, cause), stage.name)
             if first != stage.name:
                 found[stage.name] = say("the same cause as in {first}", first=language.stage(first))
     return found
+
+
+def _has_lines(stage: StageResult) -> bool:
+    """Whether a line of the candidate's is named."""
+    return stage.divergence is not None and stage.divergence.candidate is not None and stage.divergence.candidate.source is not None
+
+
+def _told_of(stage: StageResult, cause: Finding | None) -> tuple[str | None, ...]:
+    """What tells one cause from another: the finding, or without one the sentence with both lines."""
+    if cause is not None:
+        return cause.rule, cause.cause
+    fault = stage.divergence
+    points = [] if fault is None else [fault.reference, fault.candidate]
+    return _sentence(stage, None), *(None if point is None else point.source for point in points)
 
 
 def _has_own_cause(stage: StageResult) -> bool:

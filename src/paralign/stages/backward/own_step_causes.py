@@ -33,6 +33,19 @@ if TYPE_CHECKING:
 #: rules of causes that name another stage to look at: what is known of a line says more
 POINTERS = frozenset({"own_step/buffers", "own_step/gradients", "own_step/update"})
 
+#: rule, cause and fix where an expression is at fault
+_OTHER_RESULT = (
+    "own_step/expression",
+    "an expression of the candidate's training step makes something else than the reference's of the same values",
+    "compare the two lines: the values that go in are equal",
+)
+#: and where only the order is
+_OTHER_ORDER = (
+    "own_step/order",
+    "the candidate's training step does the same things in another order",
+    "move what the first line does to where the reference does it: before or after the update, or the clipping",
+)
+
 
 def explain(part: StageResult, steps: Steps, method: Method) -> None:
     """What the steps differ in: the number of updates, or the gradients that reach them.
@@ -68,7 +81,8 @@ def explain(part: StageResult, steps: Steps, method: Method) -> None:
         Finding(
             "own_step/gradients",
             "the gradients that reach the first update differ",
-            "compare the stages forward, loss and backward; then what is done to gradients before the update",
+            "compare what is done to gradients between the backward pass and the update: clipping, scaling, freezing; "
+            "first the stages forward and loss, where they are not aligned",
         )
     )
     part.divergence = divergence_at(steps, wrong, "clip", "backward(")
@@ -86,9 +100,9 @@ def trace(part: StageResult, steps: Steps) -> None:
         elif one.name == "result":
             results.append(Returned(one.step or 0, one.leaf))
     wrong = Wrong(tensors, [] if tensors else results)
-    if own_steps.follow(steps.context, part.divergence, steps.given, wrong, steps.context.settings.steps):
-        cause = "an expression of the candidate's training step makes something else than the reference's of the same values"
-        found = Finding("own_step/expression", cause, "compare the two lines: the values that go in are equal")
+    blamed = own_steps.follow(steps.context, part.divergence, steps.given, wrong, steps.context.settings.steps)
+    if blamed is not None:
+        found = Finding(*(_OTHER_ORDER if blamed.note else _OTHER_RESULT))
         part.findings = [found, *(f for f in part.findings if f.proven)]
 
 
@@ -106,7 +120,7 @@ def _explain_later(part: StageResult, steps: Steps, runs: tuple[str, str], wrong
         cause = f"the gradients of batch {step} differ, from equal parameters; those of the first batch do not show it"
         fix = "compare the loss for what occurs in that batch and not in the first: padding, labels to be ignored, a rare class"
         part.findings.append(Finding("own_step/gradients", cause, fix))
-        part.divergence = divergence_at(steps, wrong, "clip", "backward(")
+        part.divergence = divergence_at(steps, wrong, "backward(", "clip")
         return
     if all(_is_buffer(pair) for pair in part.wrong):
         cause = "the training step makes the same of every parameter; what layers keep (running statistics) differs"
@@ -117,7 +131,7 @@ def _explain_later(part: StageResult, steps: Steps, runs: tuple[str, str], wrong
         Finding(
             "own_step/update",
             "the gradients that reach the first update are equal, what it makes of them is not",
-            "run the stage optimizer: it says which setting differs",
+            "compare what the step does beside it: bounds, averages, a second update; of a setting that differs the stage optimizer tells",
         )
     )
     part.divergence = divergence_at(steps, wrong, optimizer=True)
@@ -152,11 +166,12 @@ def _ratio_of(ones: list[Any], others: list[Any]) -> float:
 def divergence_at(steps: Steps, pair: Pair, *words: str, optimizer: bool = False) -> Divergence:
     """Both ends of a difference in ``train_step``.
 
-    The first line with one of some words, else where the update is called.
+    The first line with one of some words, in ``train_step`` or in the function that calls the update, else that call.
     """
     ends = []
     for answer in steps.answers:
-        line = answer.optimizer if optimizer else _line_with(answer.defined, words) or answer.line or answer.defined
+        known = (_line_with(place, words) for place in (answer.defined, answer.line))
+        line = answer.optimizer if optimizer else next(filter(None, known), None) or answer.line or answer.defined
         ends.append(Point("train_step", "", line, code_at(line)))
     return Divergence(ends[0], ends[1], pair)
 

@@ -76,10 +76,10 @@ class Wrong:
     returned: Sequence[Returned] = ()
 
 
-def follow(context: Context, divergence: Divergence | None, values: dict[str, Capture], wrong: Wrong, steps: int) -> bool:
+def follow(context: Context, divergence: Divergence | None, values: dict[str, Capture], wrong: Wrong, steps: int) -> Blamed | None:
     """Name the expression of the candidate's train step that made something compared wrong.
 
-    Gives whether it makes something wrong itself: an update that comes too early does not.
+    None where there is none. One with a note makes nothing wrong itself: what it tells is that things are done in another order.
 
     Args:
         context: the check.
@@ -93,10 +93,10 @@ def follow(context: Context, divergence: Divergence | None, values: dict[str, Ca
     sides = recorded(context, PART, values, steps=steps, names=names) if divergence is not None else None
     found = None if sides is None else first_wrong(sides, wrong, steps)
     if divergence is None or found is None:
-        return False
+        return None
     name(divergence, found)
     set_reference(divergence, found)  # known so far is where the optimizer is built
-    return not found.note
+    return found
 
 
 def first_wrong(sides: Sides, compared: Wrong, steps: int) -> Blamed | None:
