@@ -170,7 +170,7 @@ def _has_lines(stage: StageResult) -> bool:
 
 
 def _told_of(stage: StageResult, cause: Finding | None) -> tuple[str | None, ...]:
-    """What tells one cause from another: the finding, or without one the sentence with both lines."""
+    """What tells one cause from another: the finding, or the sentence with both lines."""
     if cause is not None:
         return cause.rule, cause.cause
     fault = stage.divergence
