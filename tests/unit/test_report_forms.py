@@ -241,6 +241,18 @@ def test_junit_counts_every_verdict_and_only_aligned_passes(result):
     }
 
 
+def test_what_the_sentence_of_a_stage_says_is_not_said_again(result):
+    result.stages[3].warnings.append("too many")
+    result.stages[4].notes += ["neither side has loss(outputs, labels)", "a note"]
+    report = told(result.to_dict())
+    written = junit(report, "port"), markdown(report), html(Both(report, told(result.to_dict(), language="zh")))
+    assert [text.count("too few") for text in written[:2]] == [2, 1]  # of JUnit as an attribute and a text
+    assert all("too many" in text for text in written)
+    assert re.search(r"<h3>.{0,80}</h3><ul>(?:(?!</ul>).)*too few", written[2]) is None
+    assert re.search(r"<h3>.{0,80}</h3><ul>(?:(?!</ul>).)*too many", written[2])
+    assert re.search(r"<ul class=\"dim\">(?:(?!</ul>).)*a note", written[2])
+
+
 def test_sarif_has_the_lines_of_both_sides_relative_to_the_root(result, tmp_path):
     run = json.loads(sarif(told(result.to_dict()), tmp_path))["runs"][0]
     first = run["results"][0]

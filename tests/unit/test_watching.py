@@ -334,6 +334,8 @@ def test_padding_and_what_sorting_saves():
         ("AssertionError", "Optimizer set error, batch_norm_1.w_0_moment_0 should in state dict.", "paddle", "optimizer-state", "set_state_dict"),
         ("RuntimeError", "(PreconditionNotMet) Tensor holds no memory. Call Tensor::mutable_data firstly.", "paddle", "eval-backward", "model.train()"),
         ("ValueError", "(InvalidArgument) Input(Logits) and Input(Label) should in same shape in dimensions except axis.", "paddle", "class-axis", "axis=1"),
+        ("TypeError", "Net.forward() takes 3 positional arguments but 4 were given", "torch", "forward-arguments", "build_dataloader"),
+        ("TypeError", "forward() missing 1 required positional argument: 'lengths'", "paddle", "forward-arguments", "[inputs]"),
         ("RuntimeError", "NCCL error in: ProcessGroupNCCL.cpp", "torch", "nccl", "doctor"),
         ("RuntimeError", "ABORT!!! Out of all 4 trainers, the trainer process with rank=[1] was aborted", "paddle", "trainers", "workerlog"),
         ("crashed", "by signal SIGSEGV during forward", "paddle", "crash", "GLOG_v"),
@@ -347,7 +349,15 @@ def test_a_known_failure_has_its_remedy(kind, message, framework, found, says):
     assert (known.id, says in known.fix) == (found, True)
 
 
-@pytest.mark.parametrize("message", ["shapes (2,3) and (4,5) not aligned", "name 'memory' is not defined", "should be in the state"])
+@pytest.mark.parametrize(
+    "message",
+    [
+        "shapes (2,3) and (4,5) not aligned",
+        "name 'memory' is not defined",
+        "should be in the state",
+        "f() takes 1 positional argument but 2 were given",
+    ],
+)
 def test_other_failures_have_none(message):
     assert remedy("ValueError", message, "paddle") is None
 

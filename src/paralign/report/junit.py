@@ -63,7 +63,8 @@ def lines(stage: StageTold) -> list[str]:
     for cause in stage.causes:
         found += [f"{'proven' if cause.proven else 'suspected'} cause: {cause.cause}", f"  fix: {cause.fix}"]
         found += [f"  {cause.tried}"] if cause.tried else []
-    return [*found, *stage.frames, *(f"warning: {text}" for text in stage.warnings), *(f"note: {text}" for text in stage.notes)]
+    remarks = *(f"warning: {text}" for text in stage.further_warnings), *(f"note: {text}" for text in stage.further_notes)
+    return [*found, *stage.frames, *remarks]
 
 
 def _plain(text: str) -> str:

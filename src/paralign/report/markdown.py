@@ -57,7 +57,7 @@ def _details(stage: StageTold) -> list[str]:
         found += ["", f"{head}: {escaped(cause.cause)}. {_word('fix').capitalize()}: {escaped(cause.fix)}"]
         found += ["", *_diff(cause.patch)] if cause.patch else []
         found += ["", escaped(cause.tried)] if cause.tried else []
-    found += [f"- ⚠️ {escaped(text)}" for text in ("", *stage.warnings) if text]
+    found += [f"- ⚠️ {escaped(text)}" for text in ("", *stage.further_warnings) if text]
     return found
 
 

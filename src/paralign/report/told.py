@@ -151,6 +151,16 @@ class StageTold:
         return self.faults[:1] if self.mended else self.faults
 
     @property
+    def further_warnings(self) -> tuple[str, ...]:
+        """The warnings that the sentence does not say already."""
+        return tuple(text for text in self.warnings if shortened(text, SENTENCE) != self.sentence)
+
+    @property
+    def further_notes(self) -> tuple[str, ...]:
+        """The notes that the sentence does not say already."""
+        return tuple(text for text in self.notes if shortened(text, SENTENCE) != self.sentence)
+
+    @property
     def lines(self) -> list[Place]:
         """The candidate's places at fault whose lines are known."""
         return [fault.candidate for fault in self.faults if has_a_line(fault.candidate)]
