@@ -89,8 +89,9 @@ REMEDIES = (
         "forward-arguments",
         r"forward\(\) (takes .*positional arguments? but \d+ (was|were) given|missing \d+ required)",
         (),
-        "the model is called with other inputs than its forward() takes: [inputs] or inputs() gives one table or value an argument; of a "
-        "loader's batch all parts but the last are inputs, and the last is the labels: let build_dataloader give ((inputs, …), (labels, …))",
+        "the model is called with other inputs than its forward() takes: [inputs] or inputs() gives one table or value an argument; of "
+        "a loader's batch all parts but the last are inputs, and the last is the labels: let build_dataloader give ((inputs, …), "
+        "(labels, …))",
     ),
     Remedy(
         "nccl",

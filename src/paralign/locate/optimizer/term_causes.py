@@ -54,11 +54,17 @@ STYLES = {
     "unscaled": "{}, decoupled, not times the learning rate",
 }
 CLIPPED = {
-    "": "none",
-    "global": "of the norm of all gradients together",
-    "group": "of each group's norm",
-    "tensor": "of each parameter's norm",
-    "value": "of each element",
+    "global": "of the norm of all gradients together to {}",
+    "group": "of each group's norm to {}",
+    "tensor": "of each parameter's norm to {}",
+    "value": "of each element to {}",
+}
+#: the same where the optimizer clips after it has added weight decay
+CLIPPED_LATE = {
+    "global": "of the norm of all gradients together to {} after weight decay",
+    "group": "of each group's norm to {} after weight decay",
+    "tensor": "of each parameter's norm to {} after weight decay",
+    "value": "of each element to {} after weight decay",
 }
 
 #: the rates of both sides, of as many steps
@@ -113,7 +119,7 @@ def _listed(values: tuple[float, ...]) -> str:
 #: term -> one side's values of a difference, in words
 SAID: dict[str, Callable[[tuple[Any, ...]], str]] = {
     "decay": lambda v: STYLES[v[1]].format(number(v[0])) if v[0] else "none",
-    "clip": lambda v: f"{CLIPPED[v[0]]} to {number(v[1])}{' after weight decay' if v[3] else ''}" if v[0] else "none",
+    "clip": lambda v: (CLIPPED_LATE if v[3] else CLIPPED)[v[0]].format(number(v[1])) if v[0] else "none",
     "whole": lambda v: f"times {_listed(v[0])}" if v[0] else "as the rule has it",
     "rates": lambda v: _listed(v[0]),
     "place": lambda v: PLACES[v[0]],
