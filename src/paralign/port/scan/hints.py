@@ -13,6 +13,7 @@ from paralign.catalogue.entries import Entry, Scope
 from paralign.catalogue.lookup import entries_of, entry_of
 from paralign.model import DIVERGED, Finding, SourceLine, argument_differences
 from paralign.port.scan.inventory import Row, Status
+from paralign.port.scan.left_out import left_out
 from paralign.port.scan.scanning import scan
 from paralign.stages.backward.own_step_causes import POINTERS
 
@@ -75,6 +76,9 @@ def hints(divergence: Divergence) -> list[Finding]:
     packed = None if parted else _packing(divergence)
     if packed is not None:
         return [_composition(packed)]
+    argument = left_out(divergence)
+    if argument is not None:  # seen to differ, where the catalogue tells what may
+        return [argument]
     reference = _rows(divergence.reference)
     found = _known_on_both(reference, _rows(divergence.candidate), parted)
     if not _writes_elements(divergence.reference):
