@@ -690,3 +690,22 @@ def test_a_setting_that_is_changed_is_no_default(tmp_path):
     reference, _ = written(tmp_path, lit=lit)
     assert not re.search(r"SGD\(.*(lr=0\.1|momentum=0\.9)", reference)
     assert "weight_decay=0.01" in reference
+
+
+@pytest.mark.parametrize(
+    ("call", "ready"),
+    [
+        ("Tones(split)", "Tones(split)"),
+        ("Tones(split, count=24)", "Tones(split, count=24)"),
+        ("Tones(split, **options)", "Tones(…)"),
+        ("Tones(split, root)", "Tones(…)"),
+        ("Tones('train')", "Tones(…)"),
+    ],
+)
+def test_a_data_set_that_is_made_of_the_split_is_made_so(tmp_path, call, ready):
+    data = "from torch.utils.data import Dataset\nclass Tones(Dataset):\n    def __init__(self, split, *more, **options):\n        pass\n"
+    reference, candidate = written(
+        tmp_path, net=NET, data=data, train=f"from data import Tones\ndef loader(split, root=0):\n    return {call}\n"
+    )
+    assert f"#     return {ready}" in reference.splitlines()
+    assert f"#     return {ready}" in candidate.splitlines()

@@ -172,6 +172,21 @@ def test_a_signature_that_names_no_argument_refuses_none(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("given", "written"),
+    [
+        ("betas=(0.9, 0.98)", "beta1=0.9, beta2=0.98"),
+        ("betas=[b, 1 - b]", "beta1=b, beta2=1 - b"),
+        ("betas=settings.betas", "beta1=settings.betas[0], beta2=settings.betas[1]"),
+        ("betas=(0.9,)", ""),
+        ("fused=True", "without fused"),
+    ],
+)
+def test_an_argument_that_paddle_has_in_other_parts_says_them(tmp_path, given, written):
+    (note,) = [each for each in rows(tmp_path, f"torch.optim.Adam(p, {given})")[0].notes if given.partition("=")[0] in each.text]
+    assert note.write == written
+
+
+@pytest.mark.parametrize(
     ("source", "status"),
     [
         ("paddle.nn.AvgPool2D(3, 2, padding=1)", Status.SILENT),

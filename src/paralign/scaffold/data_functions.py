@@ -156,10 +156,27 @@ def _listed(calls: list[tuple[str, Place]], word: str = "also") -> list[str]:
 def _dataset(data: Data, sets: list[Definition], imported: Callable[[Path, str], str]) -> list[str]:
     lines = _listed(data.sets, "called as")
     if sets:
-        return [*lines, *_lines(imported(sets[0].place.path, sets[0].name)), f"return {sets[0].name}(…)"]
+        name = sets[0].name
+        ready = next((text for text, _ in data.sets if _is_call_with_split(text, name)), f"{name}(…)")
+        return [*lines, *_lines(imported(sets[0].place.path, name)), f"return {ready}"]
     if data.sets:
         return [*lines, "import torchvision", f"return {data.sets[0][0].partition('(')[0]}(…)"]
     return [*lines, "return …"]
+
+
+def _is_call_with_split(text: str, name: str) -> bool:
+    """Whether a call of a data set can stand in ``build_dataset(split)`` as it is: it is given ``split`` and constants alone."""
+    try:
+        call = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return False
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.func.id != name:
+        return False
+    given = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg is not None)]
+    if len(given) < len(call.args) + len(call.keywords):
+        return False
+    known = [isinstance(each, ast.Constant) or (isinstance(each, ast.Name) and each.id == "split") for each in given]
+    return all(known) and any(isinstance(each, ast.Name) for each in given)
 
 
 def _loader(data: Data, found: Survey, imported: Callable[[Path, str], str], named: Callable[[str], str]) -> list[str]:

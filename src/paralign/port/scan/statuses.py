@@ -6,6 +6,7 @@ The catalogue is asked, then what the installed Paddle offers.
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from paralign.catalogue.parameters import Kind, Signature, stored
 from paralign.catalogue.source_fixes import advice
 from paralign.port.names.ownership import LIBRARIES
 from paralign.port.names.values import Form, Use
+from paralign.port.plans.conversions import conversions
 from paralign.port.scan.inventory import Basis, Note, Status
 from paralign.port.scan.reverse import judge_paddle
 from paralign.port.scan.signature_defaults import differing_defaults
@@ -220,7 +222,7 @@ def _arguments(use: Use, port: str, paddle: Table, known: dict[str, str], handle
             continue
         note = _by_keyword(name, ours, known) if name in named else _by_place(name, signature, ours, known)
         if note is not None:
-            found.append(note)
+            found.append(note if note.write else replace(note, write=_in_a_template(use.name, name, bound.given[name], ours)))
     strangers = [] if ours.open else [name for name in bound.unknown if name not in handled and not _is_offered(name, ours)]
     if signature.open:  # (*args, **kwargs) names no argument, and refuses none
         found += [_not_offered(name) for name in strangers]
@@ -229,6 +231,24 @@ def _arguments(use: Use, port: str, paddle: Table, known: dict[str, str], handle
     if bound.many and _takes_several(signature) and not ours.gathers and not _takes_several(ours):
         found.append(Note(Status.ARGUMENTS, "several numbers are one list in Paddle", "[…]"))
     return found
+
+
+def _in_a_template(call: str, name: str, given: ast.expr, ours: Signature) -> str:
+    """What the tables of conversions write for an argument that Paddle's callable lacks, as ``beta1=0.9, beta2=0.98``; '' if nothing."""
+    way = conversions().calls.get(call)
+    parts = re.findall(rf"(\w+)=\{{{re.escape(name)}\}}(?:\[(\d)\])?(?=[,)])", way.template) if way is not None and way.template else []
+    elements = given.elts if isinstance(given, ast.Tuple | ast.List) else None
+    found = []
+    for keyword, place in parts:
+        if not _is_offered(keyword, ours):
+            continue
+        if place and elements is not None:
+            if int(place) >= len(elements):
+                return ""
+            found.append(f"{keyword}={ast.unparse(elements[int(place)])}")
+        else:
+            found.append(f"{keyword}={ast.unparse(given)}" + (f"[{place}]" if place else ""))
+    return ", ".join(dict.fromkeys(found))
 
 
 def _is_offered(name: str | None, ours: Signature) -> bool:
