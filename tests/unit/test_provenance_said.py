@@ -10,7 +10,7 @@ from paralign.locate.provenance import blame_in_words, tracing_back
 
 __all__ = ["record"]
 
-ALL, NOT_ALL = "all that goes in here is the reference's", "not all that goes in was seen to be the reference's"
+ALL, NOT_ALL = "all that goes in here is the reference's", "not all that goes in could be compared with the reference's"
 
 PROGRAM = """
     import numpy as np

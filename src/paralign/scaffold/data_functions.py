@@ -165,7 +165,10 @@ def _dataset(data: Data, sets: list[Definition], imported: Callable[[Path, str],
 
 
 def _is_call_with_split(text: str, name: str) -> bool:
-    """Whether a call of a data set can stand in ``build_dataset(split)`` as it is: it is given ``split`` and constants alone."""
+    """Whether a call of a data set can stand in ``build_dataset(split)`` as it is.
+
+    It is given ``split`` and constants alone.
+    """
     try:
         call = ast.parse(text, mode="eval").body
     except SyntaxError:

@@ -39,7 +39,8 @@ def said(found: Blamed) -> str:
     if not each.values or each.is_copy:
         return f"the value comes from here: {value}{beside}" if value else f"the value comes from here{beside}"
     if not found.is_alone:
-        return f"from here on values differ; not all that goes in could be compared with the reference's{f' ({value} here)' if value else ''}{beside}"
+        here = f" ({value} here)" if value else ""
+        return f"from here on values differ; not all that goes in could be compared with the reference's{here}{beside}"
     return f"all that goes in here is the reference's, the result is not{f' ({value} here)' if value else ''}{beside}"
 
 

@@ -234,7 +234,10 @@ def _arguments(use: Use, port: str, paddle: Table, known: dict[str, str], handle
 
 
 def _in_a_template(call: str, name: str, given: ast.expr, ours: Signature) -> str:
-    """What the tables of conversions write for an argument that Paddle's callable lacks, as ``beta1=0.9, beta2=0.98``; '' if nothing."""
+    """What is written for an argument that Paddle's callable lacks.
+
+    By the tables of conversions, as ``beta1=0.9, beta2=0.98``; '' if nothing.
+    """
     way = conversions().calls.get(call)
     parts = re.findall(rf"(\w+)=\{{{re.escape(name)}\}}(?:\[(\d)\])?(?=[,)])", way.template) if way is not None and way.template else []
     elements = given.elts if isinstance(given, ast.Tuple | ast.List) else None
