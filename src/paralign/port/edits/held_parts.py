@@ -45,7 +45,7 @@ def is_changed(node: ast.expr, around: Sequence[ast.AST], is_function: Callable[
             if is_function(method) or not isinstance(method, ast.Attribute) or method.value is not inner:
                 return _is_given_first(each, inner) and (isinstance(method, ast.Name) or is_function(method))
             if method.attr not in OF_FORM:
-                return _is_in_place(method.attr)
+                return is_in_place(method.attr)
         elif not isinstance(each, ast.Subscript) or each.value is not inner:
             return False
         elif isinstance(each.ctx, ast.Store):
@@ -57,7 +57,7 @@ def is_changed(node: ast.expr, around: Sequence[ast.AST], is_function: Callable[
 def _is_given_first(call: ast.Call, given: ast.AST) -> bool:
     """Whether a function that changes what it is given first is given that."""
     name = getattr(call.func, "attr", getattr(call.func, "id", ""))
-    return bool(call.args) and call.args[0] is given and _is_in_place(name)
+    return bool(call.args) and call.args[0] is given and is_in_place(name)
 
 
 def whole_of(node: ast.Name, around: Sequence[ast.AST]) -> Whole | None:
@@ -71,7 +71,7 @@ def whole_of(node: ast.Name, around: Sequence[ast.AST]) -> Whole | None:
     scope = scope_of(scopes[-1])
     reaching, alone = scope.reaching(node, around)
     for each in reaching:
-        found = _part(each.value, several=each.several, scope=scope)
+        found = part_of(each.value, several=each.several, scope=scope)
         if found is None:
             continue
         roots = [root for tensor in (found.tensor, *found.others) if (root := _root(tensor)) != node.id]
@@ -100,18 +100,19 @@ def _holds(value: ast.expr, *, several: bool) -> bool:
     return detached and isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and is_dotted(value.func.value)
 
 
-def _is_in_place(name: str) -> bool:
+def is_in_place(name: str) -> bool:
+    """Whether a function or method changes elements, by its name."""
     return name.endswith("_") and not name.endswith("__") and name not in OF_FORM | OF_NO_ELEMENT | {"retain_grad_"}
 
 
-def _part(value: ast.expr, *, several: bool, scope: Scope) -> Whole | None:
+def part_of(value: ast.expr, *, several: bool, scope: Scope) -> Whole | None:
     """The whole that a value is a part of."""
     if isinstance(value, ast.IfExp):
         return _one_of((value.body, value.orelse), several=several, scope=scope)
     if several:
         return _split(value, scope) or (None if isinstance(value, ast.Call) or not is_dotted(value) else Whole(value, "view"))
     if isinstance(value, ast.Subscript):
-        found = _split(value.value, scope) or _part(value.value, several=False, scope=scope)
+        found = _split(value.value, scope) or part_of(value.value, several=False, scope=scope)
         kind = _kind_of(value.slice)
         if kind and found is not None:
             return found._replace(kind=kind) if kind == "index" and found.kind == "view" else found
@@ -119,7 +120,7 @@ def _part(value: ast.expr, *, several: bool, scope: Scope) -> Whole | None:
     source = _viewed(value)
     if source is None:
         return None
-    found = _part(source, several=False, scope=scope) or (Whole(source, "view") if is_dotted(source) else None)
+    found = part_of(source, several=False, scope=scope) or (Whole(source, "view") if is_dotted(source) else None)
     return found._replace(kind="copy") if found is not None and _called(value) in COPIED else found
 
 
@@ -132,7 +133,7 @@ def _viewed(value: ast.expr) -> ast.expr | None:
 
 def _one_of(values: Sequence[ast.expr], *, several: bool, scope: Scope) -> Whole | None:
     """The whole of one of several values; which one it is of is told at run time."""
-    parts = [_part(each, several=several, scope=scope) for each in values]
+    parts = [part_of(each, several=several, scope=scope) for each in values]
     found = [each for each in parts if each is not None]
     if not found:
         return None
@@ -149,7 +150,7 @@ def _split(value: ast.expr, scope: Scope) -> Whole | None:
     if isinstance(value, ast.List | ast.Tuple | ast.Set):
         return _one_of(value.elts, several=False, scope=scope)
     if isinstance(value, ast.ListComp | ast.GeneratorExp | ast.SetComp):
-        return _part(value.elt, several=False, scope=scope)
+        return part_of(value.elt, several=False, scope=scope)
     if isinstance(value, ast.Name):
         displays = (ast.Call, ast.List, ast.Tuple, ast.ListComp, ast.GeneratorExp)
         bound = [each.value for each in scope.bindings.get(value.id, []) if isinstance(each.value, displays) and not each.several]

@@ -70,7 +70,7 @@ class Scope:
                 self.lists.update({id(each): id(field) for each in field if isinstance(each, ast.stmt)})
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Del):
             self.deleted.add(node.id)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and getattr(around[-1], "attr", "") not in _OF_FORM:
             self.reads[node.id].append(Read(place_of(node), is_passing(node, around), within))
         around.append(node)
         inner = within or (len(around) > 1 and isinstance(node, (*FUNCTIONS, ast.Lambda)))

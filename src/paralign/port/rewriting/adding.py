@@ -7,6 +7,7 @@ import ast
 from paralign.port.edits.held_parts import Whole, is_held, whole_of
 from paralign.port.edits.kept_tensors import kept_name
 from paralign.port.edits.ledger import Fate
+from paralign.port.edits.read_parts import kind_of_read_part
 from paralign.port.edits.shared_tensors import is_kept_item, is_kept_twice, is_of_numbers, is_shared, item_of
 from paralign.port.edits.tensor_results import SAME_OR_NEW, VIEWED, VIEWS
 from paralign.port.names.expression_forms import is_text, is_told_twice
@@ -61,11 +62,25 @@ class SignConverter(CallConverter):
             self.by_hand(node, ast.unparse(node.target), "a setting of PyTorch's")
             return
         if self._added_to_part(node):
+            self.note_read_part(node)
             return
         if self._is_tensor(node.target):
             text = "in place in PyTorch, a new tensor in Paddle: another result only where the old tensor has a second name"
             self.note(node.target, "torch.Tensor.__iadd__", Fate.CONDITION, text)
         super().visit_AugAssign(node)
+        self.note_read_part(node)
+
+    def note_read_part(self, node: ast.stmt) -> None:
+        """Let a change raise where a part that is read later would keep its gradient."""
+        changed, kind = kind_of_read_part(node, self._parents) if self.seen.imported else (None, "")
+        if changed is None or self.hidden("_parts_kept("):
+            return
+        self.needs("_parts_kept(")
+        end = self.text.end(node)
+        self.text.edit(end, end, f"; _parts_kept({self.text.source(changed)}, {kind!r})", node, closes=True)
+        self.note(
+            node, "torch.Tensor", Fate.REWRITTEN, "raises where a part that is read later asks for a gradient, or is a copy in Paddle"
+        )
 
     def told(self, whole: Whole) -> str:
         """A whole and its kind, for helpers of the file.

@@ -152,6 +152,7 @@ class Converter(SignConverter):
                     target, "torch.Tensor.__setitem__", Fate.CONDITION, "writes into a view reach the tensor behind it in PyTorch only"
                 )
         self.generic_visit(node)
+        self.note_read_part(node)
 
     def visit_Name(self, node: ast.Name) -> None:  # noqa: N802 - as above
         """Rewrite an imported name; guard one whose tensor is a part that is changed in place."""
@@ -177,6 +178,7 @@ class Converter(SignConverter):
     def visit_Expr(self, node: ast.Expr) -> None:  # noqa: N802 - as above
         """As a part's; what a named part is given must not lose its gradient."""
         super().visit_Expr(node)
+        self.note_read_part(node)
         call = node.value
         given = [*call.args, *[each.value for each in call.keywords]] if isinstance(call, ast.Call) else []
         if not isinstance(call, ast.Call) or not self.seen.imported or all(isinstance(each, ast.Constant) for each in given):

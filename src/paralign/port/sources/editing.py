@@ -90,7 +90,9 @@ class Text:
         """A node as it was written."""
         return self.content[self.start(node) : self.end(node)].decode("utf-8", errors="surrogatepass")
 
-    def edit(self, start: int, end: int, text: str | Callable[[], str], of: ast.expr | None = None, *, closes: bool = False) -> None:
+    def edit(
+        self, start: int, end: int, text: str | Callable[[], str], of: ast.expr | ast.stmt | None = None, *, closes: bool = False
+    ) -> None:
         """Note an edit.
 
         ``of`` is the node that it belongs to, where that is more than what is replaced.
