@@ -166,7 +166,7 @@ def test_a_point_that_only_names_the_value_of_the_sentence_is_left_out(change, s
 def test_further_lines_are_shown_with_their_code_unless_a_patch_mends_the_stage(result, tmp_path):
     forward = next(stage for stage in result.stages if stage.name == "forward")
     fault = forward.divergences[0]
-    fault.candidate.lines += [f"{tmp_path}/candidate.py:20", f"{tmp_path}/gone.py:3", "no line"]
+    fault.candidate.lines += [f"{tmp_path}/candidate.py:20", f"{tmp_path}/gone.py:3", "no line", f"{tmp_path}/candidate.py:20"]
     known = result.to_dict()
     (first,) = next(stage for stage in told(known, root=tmp_path).stages if stage.name == "forward").faults
     assert [(each.shown, each.line) for each in first.further] == [("candidate.py", 20), ("gone.py", 3)]

@@ -116,6 +116,17 @@ def test_a_patch_of_a_file_outside_of_the_project_is_shown_with_its_whole_path()
     assert "  candidate: data/code/net.py:2" in below(diverged(found=elsewhere, findings=[found]))
 
 
+def test_no_line_is_named_twice():
+    first = replace(fault(), candidate=replace(fault().candidate, lines=["port.py:9", "port.py:7", "port.py:9"]))
+    others = [replace(fault(), candidate=Point("x", "add", f"port.py:{line}", "x")) for line in (7, 9, 30)]
+    stage = diverged(found=first)
+    stage.divergences += others
+    (line,) = [each for each in below(stage) if "further lines" in each]
+    assert line.startswith("  further lines: port.py:9 · the same at 3 more places · other points, perhaps of the same fault: port.py:30")
+    stage.divergences = [first, *others[:2]]
+    assert not [each for each in below(stage) if "other points" in each]
+
+
 @pytest.mark.parametrize(("line", "told"), [(10, True), (11, False)])
 def test_a_line_that_an_earlier_stage_has_named_is_not_told_again(line, told):
     point = replace(fault(what=""), candidate=Point("rate", "", "net.py:10", "rate = 1"))
@@ -134,7 +145,7 @@ def test_a_patch_is_always_shown_with_its_place(rule):
 def test_other_points_are_named_unless_a_proven_patch_makes_the_stage_aligned(proven, patch, told):
     cause = Finding("repair/value", "the candidate has `0.1`", "write `0.2`", proven, 0.5, 1e-16, patch)
     stage = diverged(findings=[cause])
-    stage.divergences.append(fault("extra"))
+    stage.divergences.append(replace(fault("extra"), candidate=Point("x", "add", "port.py:30", "x")))
     assert any("other points, perhaps of the same fault" in line for line in below(stage)) is told
 
 

@@ -412,13 +412,19 @@ def _further(stage: StageResult, found: Finding | None) -> str:
     """
     fault = stage.divergence
     parts = []
-    if fault is not None and fault.candidate is not None and fault.candidate.lines:
-        parts.append(say("further lines: {lines}", lines=_first_of(fault.candidate.lines)))
+    named = None if fault is None or fault.candidate is None else fault.candidate.source
+    further = [] if fault is None or fault.candidate is None else [each for each in dict.fromkeys(fault.candidate.lines) if each != named]
+    if further:
+        parts.append(say("further lines: {lines}", lines=_first_of(further)))
     if fault is not None and fault.repeats:
         parts.append(say("the same at {count} more places", count=fault.repeats))
     others = [each.candidate or each.reference for each in stage.divergences if each is not fault]
     if others and not mends(found):
         places = list(dict.fromkeys(point.source or _operation(point) for point in others if point is not None))
+        places = [place for place in places if place not in (named, *further)]
+    else:
+        places = []
+    if places:
         parts.append(say("other points, perhaps of the same fault: {lines}", lines=_first_of(places)))
     return " · ".join(parts)
 

@@ -374,7 +374,8 @@ def _fault(fault: dict[str, Any], root: Path | None) -> Fault:
     if value is not None and value.source:
         first = _from(value, first, root)
     own = fault.get("candidate")
-    further = tuple(place for text in (own or {}).get("lines") or () if (place := _further(str(text), root)) is not None)
+    lines = dict.fromkeys(map(str, (own or {}).get("lines") or ()))
+    further = tuple(place for text in lines if (place := _further(text, root)) is not None)
     return Fault(first, second, bool(fault.get("confirmed")), _evidence(fault), kind, rule, notes, relation, value, region, further)
 
 

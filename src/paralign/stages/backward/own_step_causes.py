@@ -118,7 +118,10 @@ def _explain_later(part: StageResult, steps: Steps, runs: tuple[str, str], wrong
     step = other_batch(steps, runs)
     if step is not None:
         cause = f"the gradients of batch {step} differ, from equal parameters; those of the first batch do not show it"
-        fix = "compare the loss for what occurs in that batch and not in the first: padding, labels to be ignored, a rare class"
+        fix = (
+            "compare the loss for what occurs in that batch and not in the first: padding, labels to be ignored, a rare class, soft "
+            "labels whose sum is not one"
+        )
         part.findings.append(Finding("own_step/gradients", cause, fix))
         part.divergence = divergence_at(steps, wrong, "backward(", "clip")
         return
