@@ -123,3 +123,21 @@ def test_an_entry_that_the_reference_lacks_too_names_nothing(record):
 
 def test_a_number_beyond_the_groups_names_nothing(record):
     assert named(record, WRONG["dict()"], group=3) is None
+
+
+@pytest.mark.parametrize(("due", "is_named"), [(1, True), (None, False), (7, False)])
+def test_an_entry_that_only_the_references_group_of_the_same_parameters_has(record, due, is_named):
+    """Another group has the number, so that it is missing nowhere in the program."""
+    wrong = """
+        import argparse
+        def run():
+            groups = [
+                {"params": "kernels", "weight_decay": 0.02},
+                {"params": "norms"},  # HERE
+                {"params": "spectral", "weight_decay": 0.0},
+            ]
+            return argparse.Namespace(groups=groups, weight_decay=0.02)
+        """
+    sides = tracing_back.Sides(record(REFERENCE, _built), record(wrong, _built))
+    found = of_group(sides, Group(1, {1}, 3, WORDS, due))
+    assert (found is not None and found.expression.line == line_of(wrong)) is is_named

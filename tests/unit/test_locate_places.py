@@ -471,3 +471,27 @@ def test_a_sum_that_is_left_out_is_no_step_at_the_wrong_place_though_others_use_
         return m.add(masked(m, x, mask), m.multiply(m.mean(masked(m, x, mask), axis=0), x))
 
     assert lines(located(tmp_path, reference, candidate))[:1] == [line_of("without the way around")]
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_a_number_that_lacks_a_step_is_right_where_the_reference_steps_on_beside_its_use(tmp_path, beside):
+    """Else it is wrong where it is made: the reference makes another number there."""
+
+    def reference(m):
+        x = layer(m, m.input(), 0)
+        count = m.operation("sum", lambda a: 0 * a.sum(1, keepdims=True) + 9, x)
+        if beside:
+            apart = m.operation("subtract", np.subtract, m.operation("subtract", lambda a: a - 1, count), x)
+        else:
+            count = m.operation("subtract", lambda a: a - 1, count)
+            apart = m.operation("subtract", np.subtract, count, x)
+        return layer(m, m.multiply(x, m.tanh(apart)), 1)
+
+    def candidate(m):
+        x = layer(m, m.input(), 0)
+        count = m.operation("sum", lambda a: 0 * a.sum(1, keepdims=True) + 9, x)  # line: count
+        apart = m.operation("subtract", np.subtract, count, x)  # line: use of the count
+        return layer(m, m.multiply(x, m.tanh(apart)), 1)
+
+    found = located(tmp_path, reference, candidate)
+    assert lines(found) == [line_of("use of the count" if beside else "count")]

@@ -364,3 +364,42 @@ def test_how_a_path_is_put_together_does_not_accuse_what_is_opened(record):
     search = Search(both.candidate.root("0"), None, Seen(both.reference.expressions), both.reference.expressions)
     assert not search._has_wrong_behind(opened["BytesIO"])
     assert search._has_wrong_behind(opened["StringIO"]), "this text is no part of a path"
+
+
+FOUND = """
+    import re
+    import zlib
+
+    import numpy as np
+
+    def run():
+        text = "poet's before the poets' end".lower()
+        return {"codes": np.array([zlib.crc32(word.encode()) % 199 for word in re.findall(r"[a-z']+", text)])}
+"""
+
+COMPILED = """
+    import re
+    import zlib
+
+    import numpy as np
+
+    def run():
+        word = re.compile(r"[a-z']+")  # HERE
+        text = "poet's before the poets' end".lower()
+        return {"codes": np.array([zlib.crc32(each.encode()) % 199 for each in word.findall(text)])}
+"""
+
+
+@pytest.mark.parametrize("pattern", [r"\w+", r"[a-z]+", r"[^\s']+"])
+def test_another_pattern_is_named_where_it_is_compiled(record, pattern):
+    wrong = COMPILED.replace("[a-z']+", pattern)
+    assert of_sample(record, FOUND, wrong, "codes") == line_of(wrong)
+
+
+def test_paths_are_each_sides_own_matter_and_patterns_are_not():
+    def text(value):
+        return SimpleNamespace(scalar=value, mark=["s", value], numbers=None)
+
+    known = Seen([])
+    assert all(known.has(text(path)) for path in ("data/a.csv", "C:\\data\\a", "..\\data", "a(1).json", "data\\x[1].npy"))
+    assert not any(known.has(text(pattern)) for pattern in (r"\w+", r"^\d", r"(\d+)/(\d+)", "[a-z]+"))

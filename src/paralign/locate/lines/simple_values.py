@@ -42,7 +42,7 @@ def input_line(operation: Operation, other: Operation | None, reference: Sequenc
     if not _not_among(foreign, alike):
         return None
     maker = _first_of(foreign[0])
-    if maker is None or not maker.stack:
+    if maker is None or not maker.stack or _is_stepped_on(foreign[0], due[0], other):
         return None
     made = maker.stack[0]
     taken = next((line for line in operation.stack if function_of(line) == function_of(made)), None)  # a helper may lie between
@@ -62,6 +62,17 @@ def _first_of(value: Value) -> Operation | None:
             break
         maker = computing(maker.inputs[0].maker)
     return maker
+
+
+def _is_stepped_on(value: Value, due: Value, other: Operation) -> bool:
+    """Whether the reference makes the due value of this one, beside the operation.
+
+    Then the value is right, and the step is what the operation's own line lacks.
+    """
+    step = computing(due.maker)
+    if step is None or step.source != other.source:
+        return False
+    return not _not_among([value], step.inputs) and all(each.maker is None or each.maker.source != step.source for each in step.inputs)
 
 
 def _is_of_numbers(value: Value) -> bool:

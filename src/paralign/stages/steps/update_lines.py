@@ -87,19 +87,24 @@ def blamed_term(blamed: Difference | None, experiment: Experiment) -> str:
     return "rates" if experiment.rates_differ(len(experiment.steps)) else ""
 
 
-def trace_back(context: Context, divergence: Divergence | None, experiment: Experiment, blamed: Difference | None) -> None:
-    """Follow the setting that differs to the expression that made it, in whatever module."""
+def trace_back(context: Context, divergence: Divergence | None, experiment: Experiment, blamed: Difference | None) -> bool:
+    """Follow the setting that differs to the expression that made it, in whatever module.
+
+    Returns:
+        Whether it is a setting of groups whose parameters all have it wrong: then nobody chose the group wrongly.
+    """
     term = blamed_term(blamed, experiment)
     words = (*setting_lines.WRITTEN.get(term, ()), *read_config.WORDS.get(term, ()))
     if divergence is None or term == "moves" or _is_of_class(blamed):
-        return
+        return False
     group = _wrong_group(blamed, experiment, words)
     if group is not None and group_settings.follow(context, divergence, group):
-        return
+        return True
     if term == "rates" or not words:
         optimizer_settings.follow_rates(context, divergence)
     else:
         optimizer_settings.follow_setting(context, divergence, words)
+    return False
 
 
 def _wrong_group(blamed: Difference | None, experiment: Experiment, words: Sequence[str]) -> Group | None:
@@ -114,7 +119,10 @@ def _wrong_group(blamed: Difference | None, experiment: Experiment, words: Seque
     touched = [number for number, names in groups.items() if names & set(blamed.parameters)]
     if not wrong or len(touched) > len(wrong) or len(wrong) == len(groups):
         return None
-    return Group(wrong[0], frozenset(wrong), len(about["groups"]), words)
+    mapped, other = experiment.abouts[0]["mapped"], experiment.abouts[0]["groups"]
+    due = {mapped[name]["group"] for name in groups[wrong[0]] if name in mapped}
+    alike = len(due) == 1 and {name for name, own in mapped.items() if own["group"] in due} == groups[wrong[0]]
+    return Group(wrong[0], frozenset(wrong), len(about["groups"]), words, due.pop() if alike and len(other) > 1 else None)
 
 
 def choose(divergence: Divergence | None, reasons: Reasons, experiment: Experiment) -> bool:

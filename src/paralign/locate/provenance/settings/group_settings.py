@@ -37,12 +37,14 @@ class Group:
         wrong: the numbers of all of them.
         count: how many groups there are.
         words: what the setting may be called.
+        due: the number of the reference's group that has the same parameters, if there is one.
     """
 
     number: int
     wrong: Collection[int]
     count: int
     words: Sequence[str]
+    due: int | None = None
 
 
 def follow(context: Context, divergence: Divergence | None, group: Group) -> bool:
@@ -174,9 +176,13 @@ def _settings_behind(expressions: Iterable[Expression]) -> list[Expression]:
 
 def _lacking(sides: Sides, made: Expression, group: Group) -> Blamed | None:
     """The group, where only the reference's groups have an entry of the kind."""
+    theirs = groups_of(sides.reference)
+    beside = _entry(theirs[group.due], group.words) if group.due is not None and group.due < len(theirs) else None
     own = [entry for each in groups_of(sides.candidate) if (entry := _entry(each, group.words)) is not None]
-    due = [entry for each in groups_of(sides.reference) if (entry := _entry(each, group.words)) is not None]
+    due = [entry for each in theirs if (entry := _entry(each, group.words)) is not None]
     missing = [key for key, value in due if not any(is_equal(held, value) for _, held in own)]
+    if beside is not None:
+        missing = [beside[0]]
     if not missing:
         return None
     key = missing[0]

@@ -60,9 +60,18 @@ class _OfOneSize:
 _FILES = (".json", ".ini", ".cfg", ".toml", ".yaml", ".yml", ".txt", ".csv", ".npy", ".npz", ".pt", ".pth", ".pdparams", ".safetensors")
 
 
+#: signs of patterns (``re``) that paths with backslashes hardly have
+_OF_PATTERNS = frozenset("[]()*+?^$|{}")
+
+
 def _is_path(text: str) -> bool:
-    """Whether a text names a file or folder: these are each side's own matter."""
-    return "/" in text or "\\" in text or text.lower().endswith(_FILES)
+    """Whether a text names a file or folder: these are each side's own matter.
+
+    Backslashes stand in paths, and in patterns that other signs tell from these.
+    """
+    if text.lower().endswith(_FILES):
+        return True
+    return "/" in text if "\\" not in text else _OF_PATTERNS.isdisjoint(text)
 
 
 class Seen:
