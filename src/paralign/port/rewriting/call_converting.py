@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from paralign.catalogue.parameters import stored
 from paralign.port.edits.changed_parts import CAST_AND_CHANGED
 from paralign.port.edits.ledger import Fate
-from paralign.port.edits.tensor_results import OF_NO_ELEMENT, VIEWS
+from paralign.port.edits.tensor_results import COPIED, OF_NO_ELEMENT, VIEWED, VIEWS
 from paralign.port.names.expression_forms import is_dotted
 from paralign.port.names.name_bindings import innermost
 from paralign.port.names.observing import place
@@ -458,6 +458,26 @@ class CallConverter(MadeNames):
         parent = self._parent()
         return isinstance(parent, ast.Call) and getattr(parent.func, "id", "") == "next"
 
+    def _is_view_changed(self, node: ast.Call, view: ast.expr) -> bool:
+        """Write ``x.view(-1).add_(y)``, whose view shares its memory; False of what is none.
+
+        It raises where a gradient is asked for, as a part with a name does.
+        """
+        if not isinstance(view, ast.Call) or not isinstance(view.func, ast.Attribute) or not isinstance(self._parent(), ast.Expr):
+            return False
+        whole = view.func.value
+        if view.func.attr not in VIEWED - COPIED or not is_dotted(whole) or not self._is_whole(whole) or "weight" in ast.unparse(whole):
+            return False
+        if self._is_of_several(whole) or any(map(self.hidden, ("_changed_part(", "_not_lost("))):
+            return False
+        self.needs("_changed_part(")
+        self.needs("_not_lost(")
+        told = f", {self.text.source(whole)}, 'view')"
+        for around, head in ((view, "_changed_part("), (node, "_not_lost(")):
+            self.text.edit(self.text.start(around), self.text.start(around), head, around)
+            self.text.edit(self.text.end(around), self.text.end(around), told, around, closes=True)
+        return True
+
     def _check_receiver(self, node: ast.Call, use: Use) -> None:
         if not isinstance(node.func, ast.Attribute):
             raise ByHand("its object is not shown")
@@ -477,6 +497,8 @@ class CallConverter(MadeNames):
             return
         if self._is_of_dictionary(node.func.value):
             self._held(node.func.value)
+            return
+        if self._is_view_changed(node, node.func.value):
             return
         if not self._same_or_new(node.func.value):
             raise ByHand("in place on a part of a tensor: Paddle's parts are copies")

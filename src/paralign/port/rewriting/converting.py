@@ -28,6 +28,7 @@ _DERIVED = {
     "torch.autograd.Function": "backward gives gradients for tensors alone in Paddle",
     "torch.nn.modules.loss._Loss": "what PyTorch's losses are derived from",
     "torch.nn.modules.loss._WeightedLoss": "what PyTorch's losses are derived from",
+    "torch.utils.data.BatchSampler": "batches of what a sampler gives, as PyTorch defines them",
     "torch.optim.lr_scheduler.LRScheduler": "raises where another schedule of the same optimizer is made",
 }
 
