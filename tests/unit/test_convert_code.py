@@ -121,7 +121,9 @@ def test_what_is_not_known_to_be_right_raises_at_its_line(tmp_path, source):
     [
         ("y = torch.matmul(a, w) + w.shape[0]", True),
         ("y = w", False),
-        ("w.add_(1)", False),
+        ("w.add_(1)", True),
+        ("y = w.add_(1)", False),
+        ("w.data.mul_(2).t_()", False),
         ("w += 1", False),
         ("w[0] = 1", False),
         ("y = torch.reshape(w, (2, 3))", False),

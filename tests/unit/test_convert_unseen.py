@@ -152,6 +152,114 @@ for optimizer in (torch.optim.LBFGS([w], lr=0.2, max_iter=3, history_size=4), to
             print(round(optimizer.step(closure).item(), 4))
 print([round(v, 3) for v in w.tolist()])
 """,
+    "weights of layers that may be linear, filled": r"""
+import numpy as np
+
+net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Linear(4, 3), nn.Embedding(3, 2))
+
+def fill(net):
+    with torch.no_grad():
+        for m in net.modules():
+            if isinstance(m, (nn.Conv2d, nn.Linear)):
+                fan = int(np.prod(m.weight.shape[1:]))
+                m.weight.set_(torch.from_numpy((np.arange(m.weight.numel()).reshape(tuple(m.weight.shape)) / fan).astype(np.float32)))
+                m.bias.zero_().add_(0.2)
+
+def other(net):
+    for m in net.modules():
+        if isinstance(m, (nn.Conv2d, nn.Linear)):
+            w = m.parametrizations.weight.original if hasattr(m, "parametrizations") else m.weight
+            n = np.arange(w.numel()) * 0.5
+            w.data.copy_(torch.tensor(n / w.shape[1], dtype=w.dtype).view_as(w))
+
+def third(net):
+    for m in net.modules():
+        if isinstance(m, (nn.Conv2d, nn.Linear)):
+            w = m.weight
+            with torch.no_grad():
+                w.copy_(torch.arange(w.numel()).reshape(w.shape).float())
+                w.mul_(0.5).add_(1)
+
+def fourth(net):
+    for m in net.children():
+        if hasattr(m, "weight"):
+            m.weight.data = torch.arange(m.weight.numel()).reshape(m.weight.size()).float()
+            print(m.weight.shape[0], m.weight.numel(), m.weight.size(1))
+
+for f in (fill, other, third, fourth):
+    f(net)
+    print([round(float(v.detach()), 3) for v in net[0](torch.arange(9.0).reshape(1, 1, 3, 3)).flatten()])
+    print([round(float(v.detach()), 3) for v in net[1](torch.arange(8.0).reshape(2, 4)).flatten()])
+    print([k for k, p in net.named_parameters() if p.requires_grad])
+""",
+    "averages of weights, in a dictionary and in a state": r"""
+import copy
+
+model = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+
+def start(m):
+    with torch.no_grad():
+        for k, p in m.named_parameters():
+            p.fill_(0.5)
+
+def follow(model):
+    shadow = {n: p.detach().clone() for n, p in model.named_parameters()}
+    for step in range(2):
+        with torch.no_grad():
+            for n, p in model.named_parameters():
+                p.add_(1.0)
+                shadow[n].lerp_(p, 0.25)
+    return shadow
+
+class Ema:
+    def __init__(self, model, decay):
+        self.module, self.decay = copy.deepcopy(model).eval(), decay
+
+    @torch.no_grad()
+    def update(self, model):
+        for ours, theirs in zip(self.module.state_dict().values(), model.state_dict().values()):
+            if ours.dtype.is_floating_point:
+                ours.mul_(self.decay).add_(theirs, alpha=1 - self.decay)
+            else:
+                ours.copy_(theirs)
+
+    @torch.no_grad()
+    def pull(self, model):
+        for ours, theirs in zip(self.module.state_dict().values(), model.state_dict().values()):
+            if ours.is_floating_point():
+                ours.lerp_(theirs, 0.5)
+
+start(model)
+ema = Ema(model, 0.5)
+print({k: v.flatten().tolist() for k, v in follow(model).items()})
+ema.update(model)
+print([p.flatten().tolist() for p in ema.module.parameters()])
+ema.pull(model)
+print([p.flatten().tolist() for p in ema.module.parameters()])
+""",
+    "truth values beside floating tensors": r"""
+def padding(lengths, size):
+    return torch.arange(size)[None, :] < lengths[:, None]
+
+def loss(x, valid, weight):
+    valid = (valid >= 0.5) & (x.abs() < 3)
+    return (valid * x).sum() + (weight * valid[:, :1]).mean()
+
+def pooled(x, mask):
+    filled = x.masked_fill(~mask, 0.0)
+    return (x * mask).sum(1) / mask.sum(1), filled.sum(), (mask.unsqueeze(-1) * x.unsqueeze(-1)).sum(), (1.0 * x - mask.float()).sum()
+
+def kept(batch):
+    here = batch["here"]
+    return torch.where(here, batch["x"], 0.0).sum(), (batch["x"] / 2 * here).sum(), x.masked_select(here).sum()
+
+x = torch.tensor([[0.5, 2.0, 4.0], [1.0, -1.0, 3.5]])
+lengths = torch.tensor([2, 3])
+print(loss(x, torch.tensor([[1.0, 0.0, 1.0], [0.7, 1.0, 0.2]]), x + 1).item())
+print([each.tolist() for each in pooled(x, padding(lengths, 3))])
+print((x * padding(lengths, 3)).tolist(), (padding(lengths, 3) + x).tolist())
+print([each.item() for each in kept({"here": x > 0.7, "x": x})])
+""",
 }
 
 
@@ -210,3 +318,41 @@ def test_no_helper_stands_in_two_tables():
         name for path in TABLES.glob("conversions*.toml") for name in tomllib.loads(path.read_text(encoding="utf-8")).get("helpers", {})
     )
     assert [name for name, times in found.items() if times > 1] == []
+
+
+def test_names_made_at_run_time_tell_their_conditions(tmp_path):
+    _, ledger = converted(tmp_path, "def make(norm='BatchNorm2d'):\n    return getattr(nn, norm)(3)\n")
+    (place,) = [each for each in ledger.places if each.name == "torch.nn.?" and "looked up" in each.note]
+    assert place.fate is Fate.CONDITION
+    assert "BatchNorm2d: " in place.note
+    assert "running variance" in place.note
+
+
+def test_names_made_at_run_time_without_conditions_tell_none(tmp_path):
+    _, ledger = converted(tmp_path, "def make(act='Tanh'):\n    return getattr(nn, act)()\n")
+    (place,) = [each for each in ledger.places if each.name == "torch.nn.?" and "looked up" in each.note]
+    assert place.fate is Fate.REWRITTEN
+
+
+def test_a_weight_that_is_viewed_and_written_is_by_hand(tmp_path):
+    source = "def f(net):\n    for m in net.modules():\n        if isinstance(m, (nn.Conv2d, nn.Linear)):\n            m.weight.view(-1)[0] = 1.0\n"
+    _, ledger = converted(tmp_path, source)
+    assert "torch.nn.Linear.weight" in [each.name for each in ledger.places if each.fate is Fate.BY_HAND]
+
+
+def test_a_number_beside_a_mask_is_no_call(tmp_path):
+    text, _ = converted(tmp_path, "def f(x, mask):\n    x = x.masked_fill(~mask, 0.0)\n    return x * 2, mask * 2, x * x\n")
+    assert "return x * 2, mask * 2, x * x" in text
+
+
+def test_a_part_of_what_a_dictionary_holds_is_by_hand(tmp_path):
+    source = "def f(names):\n    kept = {k: torch.arange(6.0).reshape(2, 3) for k in names}\n    for k in names:\n        kept[k][0].mul_(2)\n    return kept\n"
+    _, ledger = converted(tmp_path, source)
+    assert [each.name for each in ledger.places if each.fate is Fate.BY_HAND] == ["torch.Tensor.mul_"]
+
+
+@pytest.mark.paddle
+def test_a_state_of_other_sizes_raises_where_names_may_be_missing(tmp_path):
+    converted(tmp_path, "nn.Linear(2, 3).load_state_dict({'weight': torch.ones(3, 2)}, strict=False)\n")
+    ended = subprocess.run([sys.executable, str(tmp_path / "out.py")], capture_output=True, text=True, check=False)
+    assert "size mismatch for ['weight']" in ended.stderr

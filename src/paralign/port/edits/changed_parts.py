@@ -175,8 +175,17 @@ class PartWriter(Placer):
         attributes = {each.attr for each in ast.walk(node.value) if isinstance(each, ast.Attribute)}
         if not is_told_twice(node.value) or not VIEWS.isdisjoint(attributes) or "weight" in attributes:
             return False
+        if self.hidden("_held_in("):
+            return False
+        if self._is_dictionary(node.value):
+            return True
         known = self._is_one(node.value) or self._is_tensor(node.value) or self._is_of_several(node.value)
-        return not known and not self._holds_several(node.value) and not self.hidden("_held_in(")
+        return not known and not self._holds_several(node.value)
+
+    def _is_dictionary(self, node: ast.expr) -> bool:
+        """Whether all that binds a name in its function is written as a dictionary."""
+        bound = bindings(node.id, innermost(self._parents)[0]) if isinstance(node, ast.Name) else []
+        return bool(bound) and all(isinstance(each, ast.Dict | ast.DictComp) for each in bound)
 
     def _is_of_dictionary(self, node: ast.expr) -> bool:
         """As ``_may_be_held``, where no dictionary of the file is given a view that Paddle copies."""

@@ -26,6 +26,11 @@ READ = frozenset({
     "var",
 })  # fmt: skip
 
+#: methods that change a tensor in place, element by element
+_ELEMENTWISE = frozenset({
+    "add_", "clamp_", "clip_", "copy_", "div_", "fill_", "mul_", "normal_", "pow_", "sub_", "uniform_", "zero_",
+})  # fmt: skip
+
 #: functions whose result is, or holds, the tensor that they are given
 _KEEPS = frozenset({
     "as_tensor", "asarray", "as_strided", "broadcast_to", "broadcast_tensors", "chunk", "detach", "flatten", "from_numpy", "movedim",
@@ -57,11 +62,15 @@ class LayerReader(PartWriter):
         A loop over a container, and an item of it, are taken for the container, which has no weight of its own.
         """
         owner = _as_linear(self.seen.values.get(place(node.value)))
+        if isinstance(owner, Choice):  # isinstance(layer, (nn.Conv2d, nn.Linear))
+            owner = owner.values[0] if all(map(_lies_as_in_pytorch, owner.values)) else None
         return None if isinstance(owner, Instance) and owner.of in _OF_ANY_LAYER else owner
 
     def _turned(self, node: ast.Attribute) -> bool:
         """Whether this weight may be laid out in another way, and that matters here."""
         if self._is_tensor(node) or self._is_layout_free() or self._is_started():
+            return False
+        if getattr(node.value, "attr", "") == "parametrizations":  # what the weight is computed from lies as in PyTorch
             return False
         owner = self._owner(node)
         if isinstance(owner, Instance):
@@ -126,7 +135,9 @@ class LayerReader(PartWriter):
         if isinstance(chain[at - 1], ast.Attribute) and getattr(chain[at - 1], "attr", "") in ("data", "grad"):
             at -= 1
         value = chain[at]
-        while isinstance(chain[at - 1], ast.Attribute) and getattr(chain[at - 1], "attr", "") == "T":
+        while isinstance(chain[at - 1], ast.IfExp) or (
+            isinstance(chain[at - 1], ast.Attribute) and getattr(chain[at - 1], "attr", "") == "T"
+        ):
             at -= 1
         parent = chain[at - 1]
         target = parent.targets[0] if isinstance(parent, ast.Assign) and len(parent.targets) == 1 else None
@@ -158,12 +169,13 @@ class LayerReader(PartWriter):
         """Whether one use of a name reads its values, or binds it."""
         parent = parents[id(node)]
         if isinstance(node.ctx, ast.Store):
-            return isinstance(parent, ast.Assign)
+            return isinstance(parent, ast.Assign | ast.For | ast.comprehension | ast.Tuple)
         call = parents[id(parent)] if isinstance(parent, ast.keyword) else parent
         if isinstance(call, ast.Call) and call.func is not node:
             return self._is_pure_call(call)
         if isinstance(parent, ast.Attribute):
-            return isinstance(parent.ctx, ast.Load) and parent.attr in READ
+            read = parent.attr in READ or parent.attr in _LAYOUT_FREE or _is_written(parent, parents)
+            return isinstance(parent.ctx, ast.Load) and read
         return isinstance(parent, ast.BinOp | ast.UnaryOp | ast.Compare)
 
     def _is_pure_call(self, call: ast.Call) -> bool:
@@ -216,9 +228,32 @@ class LayerReader(PartWriter):
         return is_alike(chain[at - 1]) if called else last.attr in _LAYOUT_FREE
 
 
+def _lies_as_in_pytorch(owner: Value) -> bool:
+    """Whether a layer is known to keep its weight as PyTorch does."""
+    return isinstance(owner, Instance) and owner.of not in _OF_ANY_LAYER and not owner.of.startswith(_OTHER_LAYOUT)
+
+
+def _is_written(node: ast.Attribute, parents: dict[int, ast.AST]) -> bool:
+    """Whether a statement changes a tensor in place: ``w.data.mul_(2).add_(x)``.
+
+    Element by element: a weight that is turned shares its memory with the layer's.
+    """
+    inner: ast.AST = parents[id(node)] if node.attr == "data" else node
+    while isinstance(inner, ast.Attribute) and inner.attr in _ELEMENTWISE:
+        call = parents[id(inner)]
+        if not isinstance(call, ast.Call) or call.func is not inner:
+            return False
+        inner = parents[id(call)]
+        if isinstance(inner, ast.Expr):
+            return True
+    return False
+
+
 def _is_pure(name: str) -> bool:
     """Whether a function of PyTorch neither changes nor keeps what it is given."""
     head, _, last = name.rpartition(".")
+    if head == "torch.Tensor":  # of what a method is given beside its object
+        return last != "set_"
     if head not in ("torch", "torch.nn.functional", "torch.linalg") or last in _KEEPS:
         return False
     return last[:1].islower() and not last.endswith("_")

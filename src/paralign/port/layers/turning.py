@@ -22,7 +22,10 @@ _OPEN = frozenset({"torch.nn.Linear", "torch.nn.Module"})
 _PAST = frozenset({"data", "grad"})
 
 #: methods that write a tensor into a weight, element by element
-_WRITES = frozenset({"copy_", "add_", "sub_", "mul_", "div_"})
+_WRITES = frozenset({"copy_", "add_", "sub_", "mul_", "div_", "set_"})
+
+#: methods whose results are the weight's elements in another form
+_VIEWED = frozenset({"contiguous", "detach", "double", "flatten", "float", "reshape", "squeeze", "unsqueeze", "view"})
 
 #: turned forms of a weight
 _TURNS = frozenset({"t", "T"})
@@ -77,7 +80,13 @@ class Turner(LayerReader):
     def _is_read_here(self, at: int) -> bool:
         """Whether what stands around a part only reads it."""
         chain = self._parents
-        value, parent = chain[at], chain[at - 1]
+        climbed = at
+        while isinstance(chain[climbed - 1], ast.Attribute | ast.Call) and self._is_viewed(chain[climbed - 1], chain[climbed]):
+            climbed -= 1
+        value, parent = chain[climbed], chain[climbed - 1]
+        if climbed < at and isinstance(parent, ast.Subscript) and not isinstance(parent.ctx, ast.Load):
+            return False  # what is viewed once more may be a copy
+        at = climbed
         if isinstance(parent, ast.Attribute):
             return parent.attr in READ or (parent.attr == "T" and self._is_operand(parent, chain[at - 2]))
         if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute) and parent.func.value is value:
@@ -88,6 +97,13 @@ class Turner(LayerReader):
                 return True  # a turned weight shares its memory
             return isinstance(parent.ctx, ast.Load) and self._is_operand(parent, chain[at - 2])
         return self._is_operand(value, parent)
+
+    def _is_viewed(self, parent: ast.AST, value: ast.AST) -> bool:
+        """Whether a part is a value in another form: ``weight.detach().flatten(1)``."""
+        if isinstance(parent, ast.Attribute):  # of a method that is called
+            return parent.value is value and parent.attr in _VIEWED
+        func = parent.func if isinstance(parent, ast.Call) else None
+        return isinstance(func, ast.Attribute) and func.attr in _VIEWED and (func is value or func.value is value)
 
     def _is_operand(self, node: ast.AST, parent: ast.AST) -> bool:
         """Whether a value goes into arithmetic, or into a function that only reads it."""

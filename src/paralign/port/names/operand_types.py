@@ -170,7 +170,21 @@ class Kinds:
             return self._of_function(name, node.args) or self._of_own(name.rpartition(".")[2], first, around, depth)
         if isinstance(node.func, ast.Attribute):
             return self._of_method(node, node.func, around, depth)
-        return Kind.NUMBER if getattr(node.func, "id", "") in _NUMBER_CALLS else Kind.UNKNOWN
+        if getattr(node.func, "id", "") in _NUMBER_CALLS:
+            return Kind.NUMBER
+        return self._of_own_function(node.func.id, around, depth) if isinstance(node.func, ast.Name) else Kind.UNKNOWN
+
+    def _of_own_function(self, name: str, around: Sequence[ast.AST], depth: int) -> Kind:
+        """The type of what a function of the file returns, where that is one alone."""
+        for at, scope in enumerate(around):
+            body = scope.body if isinstance(scope, ast.Module | ast.FunctionDef) else []
+            made = [each for each in body if isinstance(each, ast.FunctionDef) and each.name == name]
+            if len(made) == 1 and not made[0].decorator_list:
+                inner = [*around[: at + 1], made[0]]
+                returned = [each.value for each in _own_parts(made[0]) if isinstance(each, ast.Return)]
+                found = {Kind.UNKNOWN if each is None else self.of(each, inner, depth) for each in returned}
+                return found.pop() if len(found) == 1 else Kind.UNKNOWN
+        return Kind.UNKNOWN
 
     def _of_function(self, name: str, given: Sequence[ast.expr]) -> Kind | None:
         """The type that a function of PyTorch makes; None: that of its tensor."""
@@ -219,7 +233,8 @@ class Kinds:
             return Kind.UNKNOWN if Kind.UNKNOWN in kinds else Kind.FLOAT
         if Kind.FLOAT in kinds:
             return Kind.FLOAT
-        if Kind.UNKNOWN in kinds or _has_float(node.left) or _has_float(node.right):
+        numbers = [each for kind, each in zip(kinds, (node.left, node.right), strict=True) if kind is Kind.NUMBER]
+        if Kind.UNKNOWN in kinds or any(map(_has_float, numbers)):
             return Kind.UNKNOWN
         tensors = {each for each in kinds if each is not Kind.NUMBER}
         if tensors == {Kind.BOOL}:

@@ -42,7 +42,7 @@ _COMMON = frozenset({name for kind in (str, bytes, list, dict, set, int, float, 
     "exp", "fill", "filter", "flatten", "float", "floor", "ge", "get", "gt", "half", "histogram", "int", "isna", "isnull", "item",
     "le", "load", "log", "long", "lt", "map", "max", "mean", "median", "min", "name", "ne", "nonzero", "norm", "numpy", "open",
     "power", "prod", "put", "quantile", "read", "rename", "repeat", "reshape", "resize", "round", "run", "sample", "save",
-    "select", "send", "set_", "short", "shuffle", "size", "sort", "split", "sqrt", "squeeze", "stack", "start", "std", "step",
+    "select", "send", "short", "shuffle", "size", "sort", "split", "sqrt", "squeeze", "stack", "start", "std", "step",
     "sum", "swapaxes", "t", "take", "to", "tobytes", "tofile", "tolist", "trace", "train", "transpose", "type", "unique",
     "unstack", "update", "values", "var", "view", "where", "write",
 })  # fmt: skip

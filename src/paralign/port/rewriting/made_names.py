@@ -10,6 +10,7 @@ from paralign.catalogue.naming import paddle_name
 from paralign.catalogue.parameters import stored
 from paralign.port.edits.ledger import Fate
 from paralign.port.names.observing import place
+from paralign.port.plans.adapters import adapter_of
 from paralign.port.plans.conversions import conversions
 from paralign.port.rewriting.mixing import Mixer
 
@@ -72,8 +73,20 @@ class MadeNames(Mixer):
         self.visit(node.args[1])
         head = f"_by_made_name({table}, {asked!r}, "
         self.text.edit(self.text.start(node), self.text.end(node), lambda: f"{head}{self.text.within(node.args[1])})")
-        self.note(node, f"{asked}.?", Fate.REWRITTEN, "looked up in a table of the file; a name that is not in it raises")
+        told = "looked up in a table of the file; a name that is not in it raises"
+        conditions = self._conditions(asked)
+        self.note(node, f"{asked}.?", Fate.CONDITION if conditions else Fate.REWRITTEN, " ".join([*conditions, told]))
         return True
+
+    def _conditions(self, module: str) -> list[str]:
+        """What is said of the classes that the program names, which differ under a condition."""
+        told: dict[str, list[str]] = {}
+        for name in sorted(self._known(module) | self._put_together(module)):
+            whole = f"{module}.{name}"
+            adapter = None if whole in conversions().values or whole in conversions().constants else adapter_of(whole, self.paddle)
+            for each in adapter.conditions if adapter is not None else ():
+                told.setdefault(each, []).append(name)
+        return [f"{', '.join(names)}: {each}" for each, names in told.items()]
 
     def _is_asked_of_objects(self, node: ast.Call) -> bool:
         """Whether objects are asked for the class: one of the table need not be theirs.
@@ -122,17 +135,24 @@ class MadeNames(Mixer):
 
         What needs a function or class of its own in the file is written where the file names it, or names none at all.
         """
+        known = self._known(module)
+        constants = {name.rpartition(".")[2] for name in conversions().constants if module == name.rpartition(".")[0] == "torch"}
+        common = {name for name in _COMMON[module].split() if f"{module}.{name}" in conversions().values}
+        few = set() if known else set(_FEW.get(module, "").split())
+        return sorted({*common, *known, *self._put_together(module), *few, *(constants - {"Tensor"})})
+
+    def _known(self, module: str) -> set[str]:
+        """The names of a module that stand in the program's texts."""
         tree = self._parents[0]
         texts = {each.value for each in ast.walk(tree) if isinstance(each, ast.Constant) and isinstance(each.value, str)}
         words = self.words_elsewhere | {word for text in texts if len(text) <= _LONGEST for word in re.findall(r"\w+", text)}
         forms = {form for word in words for form in (word, word.capitalize(), word.upper(), word.lower())}
-        known = {form for form in forms if f"{module}.{form}" in stored("torch")}
-        patterns = _patterns(tree)
-        put_together = {name for name in stored("torch").members(module) if any(pattern.fullmatch(name) for pattern in patterns)}
-        constants = {name.rpartition(".")[2] for name in conversions().constants if module == name.rpartition(".")[0] == "torch"}
-        common = {name for name in _COMMON[module].split() if f"{module}.{name}" in conversions().values}
-        few = set() if known else set(_FEW.get(module, "").split())
-        return sorted({*common, *known, *put_together, *few, *(constants - {"Tensor"})})
+        return {form for form in forms if f"{module}.{form}" in stored("torch")}
+
+    def _put_together(self, module: str) -> set[str]:
+        """The names of a module that the file may put together."""
+        patterns = _patterns(self._parents[0])
+        return {name for name in stored("torch").members(module) if any(pattern.fullmatch(name) for pattern in patterns)}
 
     def _standing(self, name: str) -> str:
         """What stands for a class, function or constant of PyTorch; '' where nothing does."""

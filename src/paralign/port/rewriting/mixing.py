@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from paralign.port.edits.ledger import Fate
@@ -24,6 +25,19 @@ _EMPTY = frozenset({
 })  # fmt: skip
 
 _SAID = "PyTorch computes it in a common type of both, Paddle refuses two types"
+
+
+#: operators of numbers, which Paddle refuses for a truth value beside a floating tensor
+_OF_NUMBERS = frozenset({"+", "-", "*", "/"})
+
+#: methods and functions that are given truth values: a method first, a function second, ``where`` first
+_CONDITIONED = frozenset({"masked_fill", "masked_fill_", "masked_select", "masked_scatter", "masked_scatter_", "where"})
+
+#: methods of truth values that give them in another form, or count them
+_FORMS = frozenset({
+    "clamp", "clamp_min", "contiguous", "cumsum", "detach", "expand", "expand_as", "flatten", "reshape", "squeeze", "sum", "transpose",
+    "unsqueeze", "view",
+})  # fmt: skip
 
 
 class Mixer(Deriver):
@@ -77,9 +91,36 @@ class Mixer(Deriver):
             return sign == "/"
         if self.refused and Kind.UNKNOWN in kinds and Kind.NUMBER not in kinds and qualified(self._parents) in self.refused:
             return True
-        if set(kinds) == {Kind.FLOAT, Kind.UNKNOWN}:
-            return self._is_spread(first if kinds[0] is Kind.UNKNOWN else second)
+        if Kind.UNKNOWN in kinds and Kind.NUMBER not in kinds and self._is_unknown_whole(sign, kinds, (first, second)):
+            return True
         return DISCRETE.intersection(kinds) != set() and Kind.NUMBER not in kinds and (kinds[0] is not kinds[1] or Kind.SHORT in kinds)
+
+    def _is_unknown_whole(self, sign: str, kinds: Sequence[Kind], operands: Sequence[ast.expr]) -> bool:
+        """Whether an operand of unknown type is used as truth values, or spread as times are."""
+        unknown = [each for kind, each in zip(kinds, operands, strict=True) if kind is Kind.UNKNOWN]
+        if sign in _OF_NUMBERS and any(map(self._is_mask, unknown)):
+            return True
+        return set(kinds) == {Kind.FLOAT, Kind.UNKNOWN} and self._is_spread(unknown[0])
+
+    def _is_mask(self, node: ast.expr) -> bool:
+        """Whether the function around an expression uses its tensor as truth values too.
+
+        ``~mask``, ``mask & other``, ``x.masked_fill(mask, 0)``: beside a floating tensor Paddle refuses it.
+        """
+        root = _root(node)
+        functions = [each for each in self._parents if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
+        return root is not None and functions != [] and ast.unparse(root) in self._masks_of(functions[-1])
+
+    def _masks_of(self, scope: ast.AST) -> frozenset[str]:
+        """The spellings of what a function uses as truth values."""
+        if id(scope) not in self._masks:
+            roots = [_root(used) for each in ast.walk(scope) for used in _as_truth(each)]
+            self._masks[id(scope)] = frozenset(ast.unparse(root) for root in roots if root is not None)
+        return self._masks[id(scope)]
+
+    @cached_property
+    def _masks(self) -> dict[int, frozenset[str]]:
+        return {}
 
     def _is_spread(self, node: ast.expr) -> bool:
         """Whether an expression is an argument along a new axis: ``time[:, None]``.
@@ -158,6 +199,31 @@ class Mixer(Deriver):
         if alike or (not bits and len(tensors) < _PAIR):
             return template
         return as_calls(template)
+
+
+def _root(node: ast.AST) -> ast.Name | ast.Attribute | None:
+    """The name or attribute that an expression has the elements of, or their number."""
+    while True:
+        if isinstance(node, ast.Subscript):
+            node = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _FORMS:
+            node = node.func.value
+        else:
+            return node if isinstance(node, ast.Name | ast.Attribute) else None
+
+
+def _as_truth(node: ast.AST) -> list[ast.expr]:
+    """What an expression uses as truth values."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
+        return [node.operand]
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd | ast.BitOr | ast.BitXor):
+        return [node.left, node.right]
+    name = getattr(node.func, "attr", getattr(node.func, "id", "")) if isinstance(node, ast.Call) else ""
+    if not isinstance(node, ast.Call) or name not in _CONDITIONED:
+        return []
+    own = isinstance(node.func, ast.Attribute) and getattr(node.func.value, "id", "") != "torch"
+    at = 0 if own or name == "where" else 1
+    return [*node.args[at : at + 1], *[each.value for each in node.keywords if each.arg in ("mask", "condition")]]
 
 
 def _is_empty(node: ast.AST | None) -> bool:
