@@ -403,3 +403,14 @@ def test_paths_are_each_sides_own_matter_and_patterns_are_not():
     known = Seen([])
     assert all(known.has(text(path)) for path in ("data/a.csv", "C:\\data\\a", "..\\data", "a(1).json", "data\\x[1].npy"))
     assert not any(known.has(text(pattern)) for pattern in (r"\w+", r"^\d", r"(\d+)/(\d+)", "[a-z]+"))
+
+
+def test_a_long_chain_in_another_order_is_walked_once(record, monkeypatch):
+    steps = "        for step in range(300):\n            x = x + np.sin(x) / (step + 2)\n        return {'x': x}\n"
+    head = "    import numpy as np\n\n    def run():\n        x = np.random.RandomState(3).normal(size=12)\n"
+    wrong = head + "        x = x[::-1]  # HERE\n" + steps
+    asked = []
+    has_ordered = Seen.has_ordered
+    monkeypatch.setattr(Seen, "has_ordered", lambda self, each: asked.append(each) or has_ordered(self, each))
+    assert line(record, head + steps, wrong, "x") == line_of(wrong)
+    assert 300 < len(asked) < 6000

@@ -125,6 +125,7 @@ class Search:
         self._sound = set(sound)
         self._right: dict[Expression, bool | None] = dict.fromkeys(self._sound, True)
         self._excused: dict[Expression, bool] = {}
+        self._settled: dict[Expression, bool] = {}
         self._strict: set[Expression] = set()
         behind_wrong = set(behind(candidate)) if excused else set()
         self._led = {
@@ -523,7 +524,8 @@ class Search:
         """The first expression with right numbers in an order that the reference has nowhere."""
         led = self._led_to(self.root)
         wrong = {e for e in led if has_telling_order(e) and not self.seen.has_ordered(e) and not counterpart_operand.is_repeated(e)}
-        firsts = [e for e in led if e in wrong and not e.is_copy and wrong.isdisjoint({*self._led_to(e)} - {e})]
+        above = self._made_of(wrong, led)
+        firsts = [e for e in led if e in wrong and not e.is_copy and e not in above]
         operands = [inner for e in firsts for _, inner in e.values]
         if len({e.source for e in firsts}) != 1 or not any(map(self._is_ordered, operands)):
             return None
@@ -542,11 +544,22 @@ class Search:
         """A value and what it was made of, up to right numbers and right orders."""
         return list(reached([root], lambda each: each.operands if each is root or not self._is_settled(each) else []))
 
+    def _made_of(self, wrong: Iterable[Expression], led: Iterable[Expression]) -> set[Expression]:
+        """What others of these values were made of wrong ones."""
+        users: dict[Expression, list[Expression]] = {}
+        for each in led:
+            if each is self.root or not self._is_settled(each):
+                for inner in each.operands:
+                    users.setdefault(inner, []).append(each)
+        first = [user for each in wrong for user in users.get(each, ()) if user is not each]
+        return set(reached(first, lambda each: users.get(each, ())))
+
     def _is_settled(self, each: Expression) -> bool:
         """Whether a value is a right number, or many in their right order."""
-        if has_telling_order(each):
-            return self.seen.has_ordered(each)
-        return each.mark[0] == "s" and bool(self.is_right(each))
+        if each not in self._settled:
+            is_ordered = has_telling_order(each) and self.seen.has_ordered(each)
+            self._settled[each] = is_ordered or (not has_telling_order(each) and each.mark[0] == "s" and bool(self.is_right(each)))
+        return self._settled[each]
 
     def _is_ordered(self, each: Expression) -> bool:
         """Whether an operand, or each part of a list, is in an order of the reference's."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -152,15 +153,25 @@ class Seen:
         """Whether an array was seen with its elements in the same order."""
         if each.mark[0] != "a":
             return each.mark[0] == "l" and each.mark[1] in self._lists
-        size = math.prod(each.mark[1])
-        alike = (mark[2] for mark in self._arrays if math.prod(mark[1]) == size)
-        return any(np.allclose(order, each.mark[2], rtol=1e-4, atol=1e-5) for order in alike)
+        alike = self._orders_of_size.get(math.prod(each.mark[1]))
+        if alike is None:
+            return False
+        order = np.asarray(each.mark[2], float)
+        near = np.abs(alike - order) <= 1e-5 + 1e-4 * np.abs(order)
+        return bool(np.any(np.all(near | (alike == order), axis=1)))  # infinite ones are equal or not
+
+    @cached_property
+    def _orders_of_size(self) -> dict[int, Numbers]:
+        """Number of elements -> what the arrays of that size have that depends on their order, a row each."""
+        found: dict[int, list[list[float]]] = defaultdict(list)
+        for mark in self._arrays:
+            found[math.prod(mark[1])].append(mark[2])
+        return {size: np.array(rows, float) for size, rows in found.items()}
 
     def has_rearranged(self, each: Expression) -> bool:
         """Whether an array of this size and root mean square was seen, in whatever order."""
-        size = math.prod(each.mark[1])
-        alike = (mark[2] for mark in self._arrays if math.prod(mark[1]) == size)
-        return any(math.isclose(order[0], each.mark[2][0], rel_tol=1e-4) for order in alike)
+        alike = self._orders_of_size.get(math.prod(each.mark[1]))
+        return alike is not None and any(math.isclose(size, each.mark[2][0], rel_tol=1e-4) for size in alike[:, 0].tolist())
 
 
 class Texts:
