@@ -34,13 +34,14 @@ class Net(nn.Module):
         self.head = nn.Linear(48, 10)
         self.scale = nn.Parameter(torch.full((48,), 0.1))
         self.gate = nn.Parameter(torch.empty(64, 48))
+        self.window = nn.Parameter(torch.hann_window(48))
         self.apply(fill)
         nn.init.constant_(self.head.bias, -math.log((1 - 0.01) / 0.01))
         bound = math.sqrt(3.0 / 48)
         nn.init.uniform_(self.gate, -bound, bound)
 
     def forward(self, x):
-        hidden = self.body(self.table(x)) * self.scale
+        hidden = self.body(self.table(x)) * self.scale * self.window
         return self.head(hidden) + (hidden @ self.gate.T).sum(-1, keepdim=True)
 
 
@@ -49,6 +50,7 @@ def build_model():
 """
 
 HELPERS = """
+import numpy as np
 from paddle import nn
 from paralign import init
 
@@ -67,6 +69,11 @@ def fill(module, std=0.02):
 
 def bound_of(fan):
     return (3.0 / fan) ** 0.5
+
+
+def window_of(size):
+    turn = np.arange(size) / size
+    return 0.5 - 0.5 * np.cos(2 * np.pi * turn)
 """
 
 CANDIDATE = """
@@ -74,7 +81,7 @@ import math
 import paddle
 from paddle import nn
 from paralign import init
-from helpers import bound_of, fill
+from helpers import bound_of, fill, window_of
 
 PRIOR = 0.01
 
@@ -87,13 +94,15 @@ class Net(nn.Layer):
         self.head = nn.Linear(48, 10)
         self.scale = self.create_parameter([48], default_initializer=nn.initializer.Constant(0.1))
         self.gate = self.create_parameter([64, 48])
+        window = nn.initializer.Assign(window_of(48).astype("float32"))
+        self.window = self.create_parameter([48], default_initializer=window)
         self.apply(fill)
         init.constant_(self.head.bias, -math.log((1 - PRIOR) / PRIOR))
         bound = bound_of(48)
         init.uniform_(self.gate, -bound, bound)
 
     def forward(self, x):
-        hidden = self.body(self.table(x)) * self.scale
+        hidden = self.body(self.table(x)) * self.scale * self.window
         return self.head(hidden) + paddle.matmul(hidden, self.gate, transpose_y=True).sum(-1, keepdim=True)
 
 
@@ -118,6 +127,8 @@ FAULTS = {
     "a bound that a helper computes": ("helpers", "3.0 / fan", "6.0 / fan", "6.0 / fan"),
     "a constant of the module": ("candidate", "PRIOR = 0.01", "PRIOR = 0.1", "PRIOR = 0.1"),
     "an initializer's argument": ("candidate", "Constant(0.1)", "Constant(0.3)", "Constant(0.3)"),
+    "a formula of a table": ("helpers", "np.arange(size) / size", "np.arange(size) / (size - 1)", "turn = np.arange(size) / (size - 1)"),
+    "the size of a table": ("candidate", "window_of(48)", "window_of(50)[:48]", "window_of(50)[:48]"),
     "an argument where the helper is used": ("candidate", "bound_of(48)", "bound_of(64)", "bound_of(64)"),
 }
 
@@ -143,3 +154,10 @@ def test_the_line_that_writes_the_wrong_number_is_named(tmp_path, fault):
     assert result.verdict == DIVERGED
     found = result.divergence.candidate
     assert (line in (found.code or ""), f"{file}.py" in (found.source or "")) == (True, True), (found, result.divergence.notes)
+
+
+def test_tables_with_the_same_extremes_are_told_apart_by_their_means(tmp_path):
+    result = checked(tmp_path, helpers=HELPERS.replace("np.pi * turn)", "np.pi * turn) ** 3"))
+    (cause,) = [finding.cause for finding in result.findings]
+    assert "from 0 to 1, mean 0.5, std 0.279508 in the candidate" in cause
+    assert "from 0 to 1, mean 0.5, std 0.353553 in the reference" in cause

@@ -182,10 +182,10 @@ def _say_laws(context: Context, result: StageResult, groups: list[_Group], judge
         if found.laws is None:
             continue
         reading = sides[0].reading(group.references[0])
-        told = [reading.said(law) for law in found.laws]
+        told = reading.both(found.laws)
         pair.notes.insert(0, f"{told[0]} in the reference, {told[1]} in the candidate")
         if found.verdict == DIVERGED:
-            causes[reading.name(found.laws[0]), reading.name(found.laws[1])].append((group, found))
+            causes[reading.names(found.laws)].append((group, found))
             ends = [words.point(r) for words, r in zip(sides, (group.references[0], group.candidates[0]), strict=True)]
             result.divergences.append(Divergence(ends[0], ends[1], pair))
             wrong.append((result.divergences[-1], found.laws))

@@ -104,6 +104,14 @@ class Reading:
         """The rule where one is known, else the law."""
         return self.rule(law) or str(law)
 
+    def names(self, laws: tuple[Law, Law]) -> tuple[str, str]:
+        """What two laws are called, by their means and spreads where nothing else tells them apart."""
+        return _apart(laws, self.name(laws[0]), self.name(laws[1]))
+
+    def both(self, laws: tuple[Law, Law]) -> tuple[str, str]:
+        """As :meth:`names`, with their rules and how well they fit."""
+        return _apart(laws, self.said(laws[0]), self.said(laws[1]))
+
     def said(self, law: Law) -> str:
         """The law, with its rule and how well it fits."""
         rule = self.rule(law)
@@ -111,6 +119,14 @@ class Reading:
         if law.fit is None or law.family is Family.OTHER:
             return said
         return f"{said} (fit p = {law.fit:.2g})"
+
+
+def _apart(laws: tuple[Law, Law], one: str, other: str) -> tuple[str, str]:
+    """What is said of two laws, so that it differs where they do."""
+    first, second = laws
+    if one != other or first.drawn or (first.mean, first.std) == (second.mean, second.std):
+        return one, other
+    return f"{one}, mean {first.mean:.6g}, std {first.std:.6g}", f"{other}, mean {second.mean:.6g}, std {second.std:.6g}"
 
 
 def instead(law: Law, name: str, framework: str, *, is_default: bool) -> str:

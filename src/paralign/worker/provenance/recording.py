@@ -97,8 +97,8 @@ def _construction(run: Run) -> Any:
     for path, module in session.adapter.modules(model):
         run.root(f"module:{path}", recorder.made_by(module))
     for entry in session.entries(model):
-        if entry.role == "buffer" or not entry.trainable:
-            run.root(f"buffer:{entry.name}", recorder.latest_of(entry.tensor))
+        kind = "buffer" if entry.role == "buffer" or not entry.trainable else "parameter"
+        run.root(f"{kind}:{entry.name}", recorder.latest_of(entry.tensor))
     return model
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from paralign.comparison.laws import Law
     from paralign.context import Context
     from paralign.locate.provenance.tracing_back import Sides
-    from paralign.locate.provenance.values.value_graph import Expression
+    from paralign.locate.provenance.values.value_graph import Expression, ValueGraph
     from paralign.model import Divergence
 
 #: what a measured scale may be off the number that was written, at least; and of a constant, which is what was written
@@ -53,7 +53,24 @@ def follow(context: Context, wrong: Iterable[tuple[Divergence, tuple[Law, Law]]]
     for divergence, laws in cases:
         point = divergence.candidate
         lines = [] if point is None else [line for line in (point.source, *point.lines) if line]
-        tracing_back.name(divergence, of_laws(sides, laws, right, lines))
+        found = of_laws(sides, laws, right, lines)
+        tracing_back.name(divergence, found if found is not None else _of_table(sides, divergence, laws))
+
+
+def _of_table(sides: Sides, divergence: Divergence, laws: tuple[Law, Law]) -> Blamed | None:
+    """The expression that made other numbers of a tensor that no seed changes on either side."""
+    pair = divergence.pair
+    if any(law.drawn for law in laws) or pair is None or pair.candidate is None or pair.reference is None:
+        return None
+    found = (_root(graph, record.name) for graph, record in ((sides.candidate, pair.candidate), (sides.reference, pair.reference)))
+    own, other = found
+    return tracing_back.of_value(sides, own, other) if own and other else None
+
+
+def _root(graph: ValueGraph, name: str) -> str:
+    """Under which name a tensor of the model is recorded; '' where it is not."""
+    known = [root for root in (f"parameter:{name}", f"buffer:{name}") if graph.root(root) is not None]
+    return known[0] if known else ""
 
 
 def of_laws(sides: Sides, laws: tuple[Law, Law], right: Sequence[Law] = (), lines: Sequence[str] = ()) -> Blamed | None:

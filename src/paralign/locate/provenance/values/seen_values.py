@@ -162,7 +162,10 @@ class Seen:
 
     @cached_property
     def _orders_of_size(self) -> dict[int, Numbers]:
-        """Number of elements -> what the arrays of that size have that depends on their order, a row each."""
+        """Number of elements -> the figures of arrays of that size, a row each.
+
+        They depend on the order of the elements.
+        """
         found: dict[int, list[list[float]]] = defaultdict(list)
         for mark in self._arrays:
             found[math.prod(mark[1])].append(mark[2])
