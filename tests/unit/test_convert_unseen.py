@@ -151,6 +151,21 @@ for optimizer in (torch.optim.LBFGS([w], lr=0.2, max_iter=3, history_size=4), to
         with torch.no_grad():
             print(round(optimizer.step(closure).item(), 4))
 print([round(v, 3) for v in w.tolist()])
+for rate in (0.5, 1.0):
+    v = nn.Parameter(torch.tensor([4.0, 1.0]))
+    optimizer = torch.optim.LBFGS([v], lr=rate, max_iter=2)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.1)
+
+    def falling():
+        optimizer.zero_grad()
+        loss = (v**4).sum()
+        loss.backward()
+        return loss
+
+    for _ in range(3):
+        optimizer.step(falling)
+        schedule.step()
+    print([round(each, 3) for each in v.tolist()])
 """,
     "weights of layers that may be linear, filled": r"""
 import numpy as np

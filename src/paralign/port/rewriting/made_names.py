@@ -48,6 +48,9 @@ _INDENT = " " * 12
 #: where ``%`` and ``format`` put something in
 _PUT_IN = re.compile(r"%[dis]|\{\w*\}")
 
+#: what a name consists of
+_OF_NAMES = re.compile(r"\w+")
+
 #: characters that a name made at run time shares with a known one at least
 _TELLING = 3
 
@@ -173,7 +176,9 @@ def _patterns(tree: ast.AST) -> list[re.Pattern[str]]:
     A part of each is known: ``f"Conv{n}d"``.
     """
     made = [_pieces(node) for node in ast.walk(tree)]
-    return [re.compile(r"\w*".join(map(re.escape, pieces))) for pieces in made if pieces and max(map(len, pieces)) >= _TELLING]
+    names = [pieces for pieces in made if any(len(each) >= _TELLING for each in pieces) and _OF_NAMES.fullmatch("".join(pieces))]
+    known = [[*pieces[:1], *filter(None, pieces[1:-1]), *pieces[1:][-1:]] for pieces in names]  # what is put in side by side is one
+    return [re.compile(r"\w*".join(map(re.escape, pieces))) for pieces in known]
 
 
 def _pieces(node: ast.AST) -> list[str]:

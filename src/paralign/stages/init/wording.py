@@ -105,7 +105,10 @@ class Reading:
         return self.rule(law) or str(law)
 
     def names(self, laws: tuple[Law, Law]) -> tuple[str, str]:
-        """What two laws are called, by their means and spreads where nothing else tells them apart."""
+        """What two laws are called.
+
+        By their means and spreads too, where nothing else tells them apart.
+        """
         return _apart(laws, self.name(laws[0]), self.name(laws[1]))
 
     def both(self, laws: tuple[Law, Law]) -> tuple[str, str]:
