@@ -22,6 +22,22 @@ PAIRS = [
     ("F.softmax(x, 1, dtype=torch.float32)", "F.softmax(x, 1)", ""),
     ("F.layer_norm(x, n, eps=E)", "F.layer_norm(x, n, epsilon=E)", ""),
     ("F.nll_loss(x, t, weight=W)", "F.cross_entropy(x, t)", ""),
+    ("torch.softmax(x, dim=d)", "F.softmax(x, axis=d)", ""),
+    ("torch.softmax(x, dim=d)", "x.softmax(d)", ""),
+    ("x.softmax(dim=d)", "F.softmax(x, d)", ""),
+    ("F.normalize(x, dim=d)", "F.normalize(x, axis=d)", ""),
+    ("x.mean(dim=d)", "x.mean(axis=d)", ""),
+    ("x.mean(dim=d)", "paddle.mean(x, d)", ""),
+    ("layer(x, key_padding_mask=pad)", "layer(x, attn_mask=pad)", ""),
+    ("torch.randn(3, device=dev)", "paddle.randn(3)", ""),
+    ("torch.normal(m, s, generator=gen)", "paddle.normal(m, s)", ""),
+    ("torch.add(x, y, out=z)", "paddle.add(x, y)", ""),
+    ("x.sum(0, dtype=kind)", "x.sum(0)", ""),
+    ("F.cross_entropy(x, t, size_average=flag)", "F.cross_entropy(x, t)", ""),
+    ("layer(x, mask=int_mask)", "layer(x)", "mask=int_mask"),
+    ("F.cross_entropy(x, t, weight=boolean_w)", "F.cross_entropy(x, t)", "weight=boolean_w"),
+    ("torch.softmax(x, dim=d)", "F.softmax(x)", "dim=d"),
+    ("x.mean(dim=d)", "x.mean()", "dim=d"),
     ("F.nll_loss(x, t, weight=W) + F.nll_loss(y, t)", "F.nll_loss(x, t) + F.nll_loss(y, t)", ""),
 ]
 
@@ -44,10 +60,20 @@ def test_the_argument_is_named_where_it_is_one_and_seen(tmp_path, reference, can
         assert not found.proven
 
 
-def test_it_comes_in_place_of_what_may_differ(tmp_path):
+def test_it_comes_before_what_may_differ_and_hides_nothing_of_it(tmp_path):
     found = hints.hints(divergence(tmp_path, *PAIRS[0][:2]))
-    assert [each.rule for each in found] == [ID]
+    assert found[0].rule == ID
     assert [each.rule for each in hints.hints(divergence(tmp_path, *PAIRS[5][:2]))] != [ID]
+
+
+@pytest.mark.parametrize(("reference", "candidate"), [("torch.softmax(x, dim=d)", "F.softmax(x)"), ("x.mean(dim=d)", "x.mean()")])
+def test_the_argument_is_called_as_the_port_takes_it(tmp_path, reference, candidate):
+    assert left_out(divergence(tmp_path, reference, candidate)).fix.startswith("give it `axis`,")
+
+
+def test_what_the_catalogue_knows_of_the_call_stays(tmp_path):
+    found = hints.hints(divergence(tmp_path, "F.pad(x, p, value=v)", "F.pad(x, p)"))
+    assert [each.rule for each in found] == [ID, "catalogue/pad-all-axes"]
 
 
 def test_nothing_is_said_of_other_steps_and_files_that_are_not_there(tmp_path):

@@ -77,12 +77,12 @@ def hints(divergence: Divergence) -> list[Finding]:
     if packed is not None:
         return [_composition(packed)]
     argument = left_out(divergence)
-    if argument is not None:  # seen to differ, where the catalogue tells what may
-        return [argument]
     reference = _rows(divergence.reference)
     found = _known_on_both(reference, _rows(divergence.candidate), parted)
     if not _writes_elements(divergence.reference):
         found = [each for each in found if each.rule not in _SHARING]
+    if argument is not None:  # seen to differ, where the catalogue tells what may; neither is proven
+        found.insert(0, argument)
     if not found and not parted:
         found = [_composition(row) for row in reference if row.status is Status.MISSING and not _is_followed(row, divergence.candidate)]
     unique = {finding.rule: finding for finding in found}
