@@ -10,7 +10,9 @@ from paralign.locate.optimizer.identify import Difference
 from paralign.locate.optimizer.term_causes import CLIPPED_ELSEWHERE
 from paralign.locate.optimizer.update_rules import Terms
 from paralign.model import DIVERGED, Finding, StageResult
-from paralign.repair.trying import _is_made_up_elsewhere
+from paralign.repair.clipping_edits import alters_clipping
+from paralign.repair.edited_source import Edit
+from paralign.repair.trying import _allowed
 from paralign.report.language import say as said
 from paralign.report.language import speaking
 from paralign.stages.steps.looped_clipping import LOOPED, clipping_calls, say
@@ -40,23 +42,44 @@ def places(folder, framework="torch"):
     ],
 )
 def test_calls_that_clip_are_found(tmp_path, call):
-    write(tmp_path, train=f"import torch\n\ndef step():\n    {call}\n")
+    write(tmp_path, train=f"import torch\n\ndef train():\n    {call}\n    optimizer.step()\n")
     assert places(tmp_path) == ["train.py:4"]
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("def train():\n    loss.backward()\n    clip_grad_norm_(p, BOUND)\n", [4]),
+        ("loss.backward()\nclip_grad_norm_(p, 1)\n", [3]),
+        ("def train():\n    def close():\n        clip_grad_norm_(p, 1)\n    close()\n    optimizer.step()\n", [4, 5]),
+        ("def bound(p):\n    clip_grad_norm_(p, 1)\ndef train():\n    bound(p)\n    accelerator.backward(loss)\n", [5]),
+        ("def setup():\n    return build_grad_clip(cfg)\ndef train():\n    loss.backward()\n", []),
+        ("clip_grad_norm_(p, 1)\ndef train():\n    loss.backward()\n", []),
+        ("def train():\n    loss.backward()\n    norm = clip_grad_norm_(p, float('inf'))\n", []),
+        ("def train():\n    loss.backward()\n    norm = clip_grad_norm_(p, max_norm=math.inf)\n", []),
+        ("def train():\n    loss.backward()\n    norm = clip_grad_norm_(p, 1e999)\n", []),
+        ("def train():\n    loss.backward()\n    clip_grad_norm_(p, 1.0, float('inf'))\n", [4]),
+        ("def train():\n    loss.backward()\n    clip_grad_norm_(p, 1.0, norm_type=math.inf)\n", [4]),
+    ],
+)
+def test_only_where_steps_are_taken_and_with_a_bound(tmp_path, text, lines):
+    write(tmp_path, train=f"import torch\n{text}")
+    assert places(tmp_path) == [f"train.py:{line}" for line in lines]
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "import torch\n# clip_grad_norm_(parameters, 5)\n",
-        "import torch\ntorch.clip(x, 0, 1)\n",
-        "import torch\ndef clip_grad_norm_(parameters):\n    pass\n",
+        "import torch\nloss.backward()\n# clip_grad_norm_(parameters, 5)\n",
+        "import torch\nloss.backward()\ntorch.clip(x, 0, 1)\n",
+        "import torch\nloss.backward()\ndef clip_grad_norm_(parameters):\n    pass\n",
         "import torch\nTrainer(gradient_clip_val=None)\n",
         "import torch\nTrainer(gradient_clip_val=0)\n",
-        "from . import torch\nclip_grad_norm_(x, 1)\n",
-        "import paddle\npaddle.nn.utils.clip_grad_norm_(x, 1)\n",
-        "import torch\noptimizer = Adam(grad_clip=ClipGradByNorm(1.0))\n",
-        "import torch\nclip_grad_norm_(\n",
-        "import torch\nclip_grad_norm_(x, 1)\n\0",
+        "from . import torch\nloss.backward()\nclip_grad_norm_(x, 1)\n",
+        "import paddle\nloss.backward()\npaddle.nn.utils.clip_grad_norm_(x, 1)\n",
+        "import torch\nloss.backward()\noptimizer = Adam(grad_clip=ClipGradByNorm(1.0))\n",
+        "import torch\nloss.backward()\nclip_grad_norm_(\n",
+        "import torch\nloss.backward()\nclip_grad_norm_(x, 1)\n\0",
     ],
     ids=["comment", "clip", "definition", "none", "zero", "relative", "other framework", "class", "syntax", "null"],
 )
@@ -66,7 +89,7 @@ def test_what_clips_no_gradient_is_not(tmp_path, text):
 
 
 def test_hidden_folders_and_environments_are_left_out(tmp_path):
-    clips = "import torch\nclip_grad_norm_(x, 1)\n"
+    clips = "import torch\nclip_grad_norm_(x, 1)\nloss.backward()\n"
     write(tmp_path, b__train=clips, a=clips, env__lib=clips, build__old=clips)
     write(tmp_path / ".hidden", train=clips)
     (tmp_path / "env" / "pyvenv.cfg").write_text("")
@@ -82,15 +105,52 @@ def case(root, *, steps=(), fix=CLIPPED_ELSEWHERE):
     return context, finding
 
 
-def test_the_line_that_clips_is_said_and_no_edit_is_tried(tmp_path):
-    write(tmp_path, train="import torch\nclip_grad_norm_(x, 1)\n")
+BUILT = "optimizer = Adam(lr=0.1, grad_clip=ClipGradByNorm(1.0))\n"
+
+
+def edit(path, text, old, new):
+    start = text.index(old)
+    return Edit(path, text.encode(), start, start + len(old), new)
+
+
+def kept(folder, finding):
+    """What is tried of two edits: one of the rate, one of the clipping."""
+    edits = [
+        edit(folder / "port.py", BUILT, "lr=0.1", "lr=0.2"),
+        edit(folder / "port.py", BUILT, "grad_clip=ClipGradByNorm(1.0)", "grad_clip=None"),
+    ]
+    stage = StageResult("backward", DIVERGED, findings=[finding])
+    return [each.edit.text for each in _allowed(stage, iter([SimpleNamespace(edit=each) for each in edits]))]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "old", "new", "alters"),
+    [
+        ("port.py", BUILT, "1.0", "2.0", True),
+        ("port.py", BUILT, ", grad_clip=ClipGradByNorm(1.0)", "", True),
+        ("port.py", "optimizer = Adam(lr=0.1)\n", "0.1", "0.1, grad_clip=ClipGradByNorm(1.0)", True),
+        ("port.py", "BOUND = 1.0\noptimizer = Adam(grad_clip=ClipGradByNorm(BOUND))\n", "1.0", "None", True),
+        ("port.py", "BOUND = 1.0\nRATE = 1\noptimizer = Adam(RATE, grad_clip=ClipGradByNorm(BOUND))\n", "RATE = 1", "RATE = 2", False),
+        ("port.py", "OPTIONS = {'grad_clip': 1.0, 'lr': 2.0}\n", "1.0", "None", True),
+        ("port.py", "OPTIONS = {'grad_clip': 1.0, 'lr': 2.0}\n", "2.0", "1.0", False),
+        ("port.yaml", "optimizer:\n  lr: 0.1\n  clip_norm: 5.0\n", "5.0", "0.0", True),
+        ("port.yaml", "optimizer:\n  lr: 0.1\n  clip_norm: 5.0\n", "0.1", "0.2", False),
+        ("port.py", "", "", "", False),
+    ],
+)
+def test_an_edit_of_the_clipping_is_known(tmp_path, name, text, old, new, alters):
+    assert alters_clipping(edit(tmp_path / name, text, old, new)) == alters
+
+
+def test_the_line_that_clips_is_said_and_no_edit_of_the_clipping_is_tried(tmp_path):
+    write(tmp_path, train="import torch\nclip_grad_norm_(x, 1)\nloss.backward()\n")
     context, finding = case(tmp_path)
     say(context, finding, "reference")
     assert finding.rule == LOOPED
-    assert finding.fix.startswith(f"nothing, if both clip alike: the reference clips in its training loop ({tmp_path}/train.py:2). Give")
-    assert _is_made_up_elsewhere(StageResult("backward", DIVERGED, findings=[finding]))
+    assert finding.fix.startswith(f"nothing, if both clip alike: the reference may clip in its training loop ({tmp_path}/train.py:2). Give")
+    assert kept(tmp_path, finding) == ["lr=0.2"]
     with speaking("zh"):
-        assert said(finding.fix).startswith("若两侧裁剪相同则无需修改：参考在训练循环中裁剪")  # noqa: RUF001 - Chinese
+        assert said(finding.fix).startswith("若两侧裁剪相同则无需修改：参考可能在训练循环中裁剪")  # noqa: RUF001 - Chinese
 
 
 @pytest.mark.parametrize(
@@ -103,12 +163,12 @@ def test_the_line_that_clips_is_said_and_no_edit_is_tried(tmp_path):
     ids=["no such call", "own steps are compared", "both clip"],
 )
 def test_else_the_finding_stays_and_edits_are_tried(tmp_path, side, more):
-    write(tmp_path, train="import torch\nclip_grad_norm_(x, 1)\n")
+    write(tmp_path, train="import torch\nclip_grad_norm_(x, 1)\nloss.backward()\n")
     context, finding = case(tmp_path, **more)
     before = finding.fix
     say(context, finding, side)
     assert (finding.rule, finding.fix) == ("update/clip", before)
-    assert not _is_made_up_elsewhere(StageResult("backward", DIVERGED, findings=[finding]))
+    assert kept(tmp_path, finding) == ["lr=0.2", "grad_clip=None"]
 
 
 def test_a_side_without_settings_is_left_alone():

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from paralign.errors import UsageError, WorkerFailed
 from paralign.model import ALIGNED, DIVERGED, ERROR, Divergence, Finding, LineProposal, Point
 from paralign.repair import elsewhere, other_setting, sieve, trial_room
+from paralign.repair.clipping_edits import alters_clipping
 from paralign.repair.edited_settings import is_valid
 from paralign.repair.edited_source import Text, Unreadable, line_of, unified
 from paralign.repair.fault_sites import Library, imported_files, sites
@@ -154,7 +155,7 @@ def repair(project: Project, result: CheckResult, out: Path, seconds: float, pro
 def _next(search: _Search) -> bool:
     """Repair the first stage that diverges and can be; False where none can."""
     for stage in search.state.stages:
-        if stage.verdict != DIVERGED or stage.name in search.done.tried or _is_made_up_elsewhere(stage):
+        if stage.verdict != DIVERGED or stage.name in search.done.tried:
             continue
         if _repaired(search, stage):
             search.done.tried.clear()
@@ -162,14 +163,6 @@ def _next(search: _Search) -> bool:
         if search.done.out_of_time:
             return False
     return False
-
-
-def _is_made_up_elsewhere(stage: StageResult) -> bool:
-    """Whether a stage could only be aligned by an edit that makes the port worse.
-
-    The reference clips in its loop, which the stage did not run: without the candidate's clipping both optimizers would agree.
-    """
-    return any(finding.rule == LOOPED for finding in stage.findings)
 
 
 def _repaired(search: _Search, stage: StageResult) -> bool:
@@ -329,10 +322,20 @@ def _proposals(search: _Search, stage: StageResult) -> Iterator[Proposal]:
     early = [each for each in settings[:EARLY] if each.weight >= STRONG]
     found = sorted(found + early, key=lambda each: -each.weight)
     seen: set[bytes] = set()
-    yield from _new(found[:NAMED], seen)
+    yield from _allowed(stage, _new(found[:NAMED], seen))
     away = settings[len(early) :] + _elsewhere(search, stage, library)
     rest = found[NAMED:] + [_lower(each, AWAY) for each in away]
-    yield from _new(sorted(rest, key=lambda each: -each.weight), seen)
+    yield from _allowed(stage, _new(sorted(rest, key=lambda each: -each.weight), seen))
+
+
+def _allowed(stage: StageResult, proposals: Iterator[Proposal]) -> Iterator[Proposal]:
+    """The proposals without those that could only make a stage aligned by making the port worse.
+
+    One side may clip in its loop, which the stage did not run: without the other optimizer's clipping both would agree.
+    """
+    if not any(finding.rule == LOOPED for finding in stage.findings):
+        return proposals
+    return (each for each in proposals if not alters_clipping(each.edit))
 
 
 def _new(found: list[Proposal], seen: set[bytes]) -> Iterator[Proposal]:

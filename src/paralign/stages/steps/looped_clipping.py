@@ -6,6 +6,7 @@ No optimizer tells of it.
 from __future__ import annotations
 
 import ast
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,10 +24,10 @@ LOOPED = "update/clipped-in-loop"
 
 #: what to do then, by the side that clips in its loop; the hole is the line that does
 ADVICE = {
-    "reference": "nothing, if both clip alike: the reference clips in its training loop ({}). Give both sides train_step(model, optimizer, "
-    "batch) with the step of their loops: what it comes to is judged then",
-    "candidate": "nothing, if both clip alike: the candidate clips in its training loop ({}). Give both sides train_step(model, optimizer, "
-    "batch) with the step of their loops: what it comes to is judged then",
+    "reference": "nothing, if both clip alike: the reference may clip in its training loop ({}). Give both sides train_step(model, "
+    "optimizer, batch) with the step of their loops: what it comes to is judged then",
+    "candidate": "nothing, if both clip alike: the candidate may clip in its training loop ({}). Give both sides train_step(model, "
+    "optimizer, batch) with the step of their loops: what it comes to is judged then",
 }
 
 #: files of a side that are read, and the largest of them in bytes: more than any repository of a paper has
@@ -34,14 +35,21 @@ MOST_FILES, LARGEST = 5000, 2 << 20
 
 _LEFT_OUT = frozenset({"__pycache__", "build", "dist", "node_modules", "site-packages"})
 
+#: arguments of a clipping that may be its bound by their places, and the keyword that is none though it may be infinite
+_BOUNDS, _NO_BOUND = 2, "norm_type"
+
+#: how calls end by which a function takes a training step
+_STEPS = ("backward", "step")
+
 #: an argument by which a trainer clips
 _BY_ARGUMENT = "gradient_clip_val"
 
 
 def say(context: Context, finding: Finding, side: str) -> None:
-    """Say in a finding where the side whose optimizer does not clip does so in its loop.
+    """Say in a finding where the side whose optimizer does not clip may do so in its loop.
 
-    Not where own steps of both sides are compared: these show it. A side's files are those below its root that import its framework.
+    Source is read for it and not run. Not where own steps of both sides are compared: these show it.
+    A side's files are those below its root that import its framework.
 
     Args:
         context: the check.
@@ -59,9 +67,9 @@ def say(context: Context, finding: Finding, side: str) -> None:
 
 
 def clipping_calls(root: Path, framework: str) -> Iterator[str]:
-    """Lines (``file:line``) below a folder that call what clips gradients.
+    """Lines (``file:line``) below a folder that call what clips gradients where steps are taken.
 
-    In files that import the framework.
+    In files that import the framework. Settings of a trainer count wherever they stand: it takes the steps.
     """
     for path in _sources(root):
         try:
@@ -72,8 +80,7 @@ def clipping_calls(root: Path, framework: str) -> Iterator[str]:
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
             continue
         if any(_imports(node, framework) for node in ast.walk(tree)):
-            lines = sorted(node.lineno for node in ast.walk(tree) if isinstance(node, ast.Call) and _clips(node))
-            yield from (f"{path}:{line}" for line in lines)
+            yield from (f"{path}:{line}" for line in sorted(_clipping_lines(tree)))
 
 
 def _sources(root: Path) -> Iterator[Path]:
@@ -99,12 +106,67 @@ def _imports(node: ast.AST, framework: str) -> bool:
     return isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").partition(".")[0] == framework
 
 
+def _clipping_lines(tree: ast.Module) -> set[int]:
+    """Lines of calls that clip in a function, or in the file's own statements, by which steps are taken.
+
+    A call of a function of the file that clips is one too.
+    """
+    everything = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    lines = {call.lineno for call in everything if _is_told_to_clip(call)}
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    clipping = {each.name for each in functions if any(map(_clips, _calls_in(each)))}
+    for scope in (tree, *functions):
+        calls = _calls_in(scope)
+        if any(_name(call).endswith(_STEPS) for call in calls):
+            lines |= {call.lineno for call in calls if _clips(call) or (_name(call) in clipping and not _measures(call))}
+    return lines
+
+
+def _calls_in(scope: ast.AST) -> list[ast.Call]:
+    """The calls of a function with those of functions inside it; of a file, those outside functions."""
+    found, left = [], list(ast.iter_child_nodes(scope))
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.Call):
+            found.append(node)
+        if not (isinstance(scope, ast.Module) and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
+            left += ast.iter_child_nodes(node)
+    return found
+
+
+def _name(call: ast.Call) -> str:
+    return str(getattr(call.func, "attr", None) or getattr(call.func, "id", ""))
+
+
 def _clips(call: ast.Call) -> bool:
-    """Whether a call is named as what clips gradients is, or is told to."""
-    name = str(getattr(call.func, "attr", None) or getattr(call.func, "id", ""))
-    if "clip" in name and "grad" in name:  # a class, as Paddle's ClipGradByNorm, is for the optimizer
-        return True
+    """Whether a call is named as what clips gradients is, with a bound.
+
+    A class, as Paddle's ClipGradByNorm, is for the optimizer.
+    """
+    name = _name(call)
+    return "clip" in name and "grad" in name and not _measures(call)
+
+
+def _measures(call: ast.Call) -> bool:
+    """Whether a clipping has no bound that is finite: it only measures."""
+    given = [*call.args[:_BOUNDS], *(each.value for each in call.keywords if each.arg != _NO_BOUND)]
+    return any(map(_is_infinite, given))
+
+
+def _is_infinite(node: ast.expr) -> bool:
+    if isinstance(node, ast.Call) and _name(node) in ("float", "tensor") and node.args:
+        node = node.args[0]
+    if isinstance(node, ast.Attribute | ast.Name):
+        return str(getattr(node, "attr", None) or getattr(node, "id", "")).lower() in ("inf", "infinity")
+    try:
+        return math.isinf(float(ast.literal_eval(node)))
+    except (ValueError, TypeError, OverflowError):
+        return False
+
+
+def _is_told_to_clip(call: ast.Call) -> bool:
+    """Whether a call has the argument by which a trainer clips."""
     for keyword in call.keywords:
         if keyword.arg == _BY_ARGUMENT:
-            return not (isinstance(keyword.value, ast.Constant) and not keyword.value.value)
+            return not (isinstance(keyword.value, ast.Constant) and not keyword.value.value) and not _is_infinite(keyword.value)
     return False
