@@ -15,9 +15,9 @@ _CLIP = "clip"
 
 
 def alters_clipping(edit: Edit) -> bool:
-    """Whether an edit changes what clips, what that is given, or a value of a name that it is given.
+    """Whether an edit changes what clips, or the values that this is given.
 
-    In Python by the expressions, in settings files by the lines.
+    Also the value of a name. In Python by the expressions, in settings files by the lines.
     """
     before, after = (content.decode("utf-8", "replace") for content in (edit.before, edit.applied()))
     try:
@@ -43,9 +43,11 @@ def _last(node: ast.AST) -> str:
 def _bounds(tree: ast.Module) -> Iterator[str]:
     """Names that are handed to what clips, such as that of a bound."""
     for node in ast.walk(tree):
-        if not _clips(node):
-            continue
-        given = [node.value] if isinstance(node, ast.keyword) else [*node.args, *(each.value for each in node.keywords)]
+        given: list[ast.expr] = []
+        if isinstance(node, ast.keyword) and _clips(node):
+            given = [node.value]
+        elif isinstance(node, ast.Call) and _clips(node):
+            given = [*node.args, *(each.value for each in node.keywords)]
         yield from (_last(each) for each in given if isinstance(each, ast.Name | ast.Attribute))
 
 

@@ -329,7 +329,7 @@ def _proposals(search: _Search, stage: StageResult) -> Iterator[Proposal]:
 
 
 def _allowed(stage: StageResult, proposals: Iterator[Proposal]) -> Iterator[Proposal]:
-    """The proposals without those that could only make a stage aligned by making the port worse.
+    """The proposals without those that would make the port worse.
 
     One side may clip in its loop, which the stage did not run: without the other optimizer's clipping both would agree.
     """

@@ -33,7 +33,10 @@ _METHODS = "paddle.Tensor."
 
 @dataclass(frozen=True)
 class _Call:
-    """A call on a line; ``is_method`` where what stands before its dot is a value and no module."""
+    """A call on a line.
+
+    ``is_method``: what stands before its dot is a value and no module.
+    """
 
     node: ast.Call
     is_method: bool
@@ -156,9 +159,9 @@ def _lacking(reference: _Call, candidate: _Call) -> list[tuple[ast.keyword, str]
 
 
 def _written(name: str, mapped: dict[str, str], signatures: list[Signature], call: _Call) -> list[str]:
-    """What the candidate's function calls an argument, which its call does not give by its place.
+    """What the candidate's function calls an argument.
 
-    Empty where it takes none such, or is given it. By the tables of Paddle's names; a function that they do not list takes it as it is.
+    Empty where it takes none such, or is given it by its place. By the tables of Paddle's names; a function that they do not list takes it as it is.
     """
     if not signatures:
         return [name]
@@ -176,7 +179,10 @@ def _written(name: str, mapped: dict[str, str], signatures: list[Signature], cal
 
 
 def _signatures(call: _Call) -> list[Signature]:
-    """Paddle's callables of a call's name: methods of tensors where a value stands before the dot."""
+    """Paddle's callables of a call's name.
+
+    Methods of tensors where a value stands before the dot.
+    """
     paddle = stored("paddle")
     fitting = [name for name in _by_last().get(call.last, ()) if name.startswith(_METHODS) is call.is_method]
     return [each for each in map(paddle.signature, fitting) if each.known]

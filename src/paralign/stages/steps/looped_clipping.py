@@ -67,7 +67,7 @@ def say(context: Context, finding: Finding, side: str) -> None:
 
 
 def clipping_calls(root: Path, framework: str) -> Iterator[str]:
-    """Lines (``file:line``) below a folder that call what clips gradients where steps are taken.
+    """Lines (``file:line``) below a folder that clip gradients where steps are taken.
 
     In files that import the framework. Settings of a trainer count wherever they stand: it takes the steps.
     """
@@ -107,9 +107,9 @@ def _imports(node: ast.AST, framework: str) -> bool:
 
 
 def _clipping_lines(tree: ast.Module) -> set[int]:
-    """Lines of calls that clip in a function, or in the file's own statements, by which steps are taken.
+    """Lines of calls that clip in a function that takes steps.
 
-    A call of a function of the file that clips is one too.
+    Or in a file's own statements that do. A call of a function of the file that clips is one too.
     """
     everything = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     lines = {call.lineno for call in everything if _is_told_to_clip(call)}
@@ -123,7 +123,10 @@ def _clipping_lines(tree: ast.Module) -> set[int]:
 
 
 def _calls_in(scope: ast.AST) -> list[ast.Call]:
-    """The calls of a function with those of functions inside it; of a file, those outside functions."""
+    """The calls of a function, with those of functions inside it.
+
+    Of a file, those outside functions.
+    """
     found, left = [], list(ast.iter_child_nodes(scope))
     while left:
         node = left.pop()
