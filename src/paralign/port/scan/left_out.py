@@ -161,7 +161,8 @@ def _lacking(reference: _Call, candidate: _Call) -> list[tuple[ast.keyword, str]
 def _written(name: str, mapped: dict[str, str], signatures: list[Signature], call: _Call) -> list[str]:
     """What the candidate's function calls an argument.
 
-    Empty where it takes none such, or is given it by its place. By the tables of Paddle's names; a function that they do not list takes it as it is.
+    Empty where it takes none such, or is given it by its place.
+    By the tables of Paddle's names; a function that they do not list takes it as it is.
     """
     if not signatures:
         return [name]
