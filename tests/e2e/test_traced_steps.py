@@ -316,3 +316,4 @@ def test_clipping_and_another_change_of_gradients_exchanged(tmp_path, capsys, mo
     told = {"early": "before they are changed by", "late": "after they are changed by"}[order]
     assert any(f"gradients are clipped {told}" in note for note in stage["divergence"]["notes"])
     assert stage["findings"][0]["rule"] == "own_step/order"
+    assert "the same things" in stage["findings"][0]["cause"]

@@ -6,6 +6,7 @@ import pytest
 from tests.unit.test_provenance import line_of, record
 
 from paralign.locate.provenance.programs.own_steps import early_update, late_update
+from paralign.locate.provenance.search.blame import Order
 
 __all__ = ["record"]
 
@@ -33,13 +34,22 @@ def steps(record, *programs):
     return [record(text, lambda *_: ()).expressions for text in programs]
 
 
-@pytest.mark.parametrize("candidate", [AFTER, BY_HAND])
-def test_gradients_that_are_changed_after_the_update(record, candidate):
+@pytest.mark.parametrize(
+    ("candidate", "same"),
+    [
+        (AFTER, True),
+        (BY_HAND, False),
+        (AFTER.replace("1.0)", "2.0)"), False),
+    ],
+    ids=["alike", "another change", "another bound"],
+)
+def test_gradients_that_are_changed_after_the_update(record, candidate, same):
     own, due = steps(record, candidate, BEFORE)
     found = early_update(own, due)
     assert found is not None
     assert found.expression.line == line_of(candidate)
     assert "only after this update" in found.note
+    assert (found.order, found.is_same_work) == (Order.AFTER_UPDATE, same)
 
 
 @pytest.mark.parametrize(
@@ -87,12 +97,22 @@ MEASURED = AVERAGING + "        share = np.square(average)\n        optimizer.st
 MEASURED_AFTER = AVERAGING + "        optimizer.step()\n        share = np.square(average)\n        return share + np.ones(6)\n"
 
 
-@pytest.mark.parametrize("candidate", [LEADS, INLINE, SCHEDULED])
-def test_an_average_that_is_taken_before_the_update(record, candidate):
+#: another average, and what is none
+OTHERWISE = LEADS.replace("0.9 + new * 0.1", "0.5 + new * 0.5")
+NO_AVERAGE = AVERAGING + "        average = np.maximum(average, weights)  # HERE\n        optimizer.step()\n        return average\n"
+
+
+@pytest.mark.parametrize(
+    ("candidate", "same"),
+    [(LEADS, True), (INLINE, True), (SCHEDULED, True), (OTHERWISE, False), (NO_AVERAGE, False)],
+    ids=["alike", "inline", "scheduled", "other numbers", "another operation"],
+)
+def test_an_average_that_is_taken_before_the_update(record, candidate, same):
     found = late_update(*steps(record, candidate, FOLLOWS))
     assert found is not None
     assert found.expression.line == line_of(candidate)
     assert "the reference computes such after its own" in found.note
+    assert (found.order, found.is_same_work) == (Order.BEFORE_UPDATE, same)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from paralign.stages.backward.own_step_causes import _line_with, divergence_at
+from paralign.locate.provenance.programs import own_steps
+from paralign.locate.provenance.search.blame import Blamed, Order
+from paralign.model import Finding, StageResult
+from paralign.report.language import say, speaking
+from paralign.stages.backward.own_step_causes import _line_with, divergence_at, trace
 
 STEP = '''
 def clip_each(parameters, most):
@@ -79,3 +83,24 @@ def test_a_step_that_hands_on_to_a_function_is_read_there(tmp_path, word, line):
     answer = SimpleNamespace(defined=f"{path}:2", line=f"{path}:9", optimizer=None)
     found = divergence_at(SimpleNamespace(answers=(answer, answer)), None, word)
     assert (found.reference.source, found.candidate.source) == (f"{path}:{line}",) * 2
+
+
+@pytest.mark.parametrize(
+    ("known", "cause", "left"),
+    [
+        ({}, "makes something else than the reference's", ["proven"]),
+        ({"note": "this decides"}, "makes something else than the reference's", ["proven"]),
+        ({"order": Order.BEFORE_UPDATE, "is_same_work": True}, "the same things in another order", ["proven"]),
+        *(({"order": order}, f"{order.value} where the reference", ["open", "proven"]) for order in Order),
+    ],
+)
+def test_another_order_is_said_of_what_is_the_same_alone(monkeypatch, known, cause, left):
+    monkeypatch.setattr(own_steps, "follow", lambda *_: Blamed(None, **known))
+    steps = SimpleNamespace(context=SimpleNamespace(settings=SimpleNamespace(steps=1)), given={})
+    part = StageResult("backward", findings=[Finding("open", "", ""), Finding("proven", "", "", proven=True)])
+    trace(part, steps)
+    assert cause in part.findings[0].cause
+    assert [each.rule for each in part.findings[1:]] == left
+    with speaking("zh"):
+        assert say(part.findings[0].cause) != part.findings[0].cause
+        assert say(part.findings[0].fix) != part.findings[0].fix

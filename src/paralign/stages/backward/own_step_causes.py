@@ -14,6 +14,7 @@ import numpy as np
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.provenance.programs import own_steps
 from paralign.locate.provenance.programs.own_steps import Returned, Wrong, WrongTensor
+from paralign.locate.provenance.search.blame import Order
 from paralign.model import (
     Divergence,
     Finding,
@@ -26,6 +27,7 @@ from paralign.stages.backward.own_step_gradients import MULTIPLE, compare_gradie
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from paralign.locate.provenance.search.blame import Blamed
     from paralign.model import Pair
     from paralign.stages.backward.own_step_records import Steps
     from paralign.stages.common.judging import Method
@@ -45,6 +47,15 @@ _OTHER_ORDER = (
     "the candidate's training step does the same things in another order",
     "move what the first line does to where the reference does it: before or after the update, or the clipping",
 )
+
+#: what is said where only that much is known: what both do there was not found to be the same
+_OTHER_SIDE = {
+    Order.AFTER_UPDATE: "the candidate's training step does something after the update where the reference does something before it",
+    Order.BEFORE_UPDATE: "the candidate's training step does something before the update where the reference does something after it",
+    Order.AFTER_CLIPPING: "the candidate's training step changes gradients after the clipping where the reference changes them before it",
+    Order.BEFORE_CLIPPING: "the candidate's training step changes gradients before the clipping where the reference changes them after it",
+}
+_COMPARE = "compare what both do there; if it is the same, move it to where the reference does it"
 
 
 def explain(part: StageResult, steps: Steps, method: Method) -> None:
@@ -102,8 +113,21 @@ def trace(part: StageResult, steps: Steps) -> None:
     wrong = Wrong(tensors, [] if tensors else results)
     blamed = own_steps.follow(steps.context, part.divergence, steps.given, wrong, steps.context.settings.steps)
     if blamed is not None:
-        found = Finding(*(_OTHER_ORDER if blamed.note else _OTHER_RESULT))
-        part.findings = [found, *(f for f in part.findings if f.proven)]
+        part.findings = [_of_expression(blamed), *(f for f in part.findings if f.proven or _leaves_open(blamed))]
+
+
+def _of_expression(blamed: Blamed) -> Finding:
+    """What is said of an expression that was found."""
+    if blamed.order is None:
+        return Finding(*_OTHER_RESULT)
+    if blamed.is_same_work:
+        return Finding(*_OTHER_ORDER)
+    return Finding(_OTHER_ORDER[0], _OTHER_SIDE[blamed.order], _COMPARE)
+
+
+def _leaves_open(blamed: Blamed) -> bool:
+    """Whether another cause may be the right one."""
+    return blamed.order is not None and not blamed.is_same_work
 
 
 def _explain_later(part: StageResult, steps: Steps, runs: tuple[str, str], wrong: Pair) -> None:

@@ -6,7 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from paralign.locate.provenance.search.blame import Blamed, Search
+from paralign.adapters._kinds import common
+from paralign.locate.provenance.search.blame import Blamed, Order, Search
 from paralign.locate.provenance.tracing_back import name, recorded, set_reference
 from paralign.locate.provenance.values.expression_counterparts import is_equal, origin
 from paralign.locate.provenance.values.expression_traits import identity
@@ -79,7 +80,7 @@ class Wrong:
 def follow(context: Context, divergence: Divergence | None, values: dict[str, Capture], wrong: Wrong, steps: int) -> Blamed | None:
     """Name the expression of the candidate's train step that made something compared wrong.
 
-    None where there is none. One with a note makes nothing wrong itself: what it tells is that things are done in another order.
+    None where there is none. One with an order makes nothing wrong itself: what it tells is that things are done in another order.
 
     Args:
         context: the check.
@@ -191,7 +192,8 @@ def early_update(own: Sequence[Expression], due: Sequence[Expression]) -> Blamed
         return None
     late, right = candidate.after[0], reference.before[0]
     told = f"gradients are changed only after this update, by {late.source}; the reference changes them before ({right.source})"
-    return Blamed(candidate.update, [candidate.update, late], right, note=told)
+    same = _is_same_work(candidate.after, reference.before)
+    return Blamed(candidate.update, [candidate.update, late], right, note=told, order=Order.AFTER_UPDATE, is_same_work=same)
 
 
 @dataclass(frozen=True)
@@ -290,12 +292,15 @@ def late_update(own: Sequence[Expression], due: Sequence[Expression]) -> Blamed 
     if all(any(is_equal(e, other) for other in reference.after) for e in candidate.before):  # the update does not matter to it
         return None
     called = next(iter(candidate.calls), None)
+    same = _is_same_work(candidate.before, reference.after)
     after = f"the reference computes such after its own ({reference.after[0].source})"
     if called is None:
         told = f"{candidate.before[0].source} computes before this update; {after}"
-        return Blamed(candidate.update, [candidate.update, candidate.before[0]], reference.after[0], note=told)
+        chain = [candidate.update, candidate.before[0]]
+        return Blamed(candidate.update, chain, reference.after[0], note=told, order=Order.BEFORE_UPDATE, is_same_work=same)
     told = f"this computes before the update ({candidate.update.source}); {after}"
-    return Blamed(called, [called, candidate.update], reference.after[0], note=told)
+    chain = [called, candidate.update]
+    return Blamed(called, chain, reference.after[0], note=told, order=Order.BEFORE_UPDATE, is_same_work=same)
 
 
 def exchanged_clipping(own: Sequence[Expression], due: Sequence[Expression]) -> Blamed | None:
@@ -312,13 +317,32 @@ def exchanged_clipping(own: Sequence[Expression], due: Sequence[Expression]) -> 
         return None
     is_early = not candidate.before and candidate.after and reference.before and not reference.after
     is_late = candidate.before and not candidate.after and not reference.before and reference.after
+    clips = _is_same_work([candidate.clipping], [reference.clipping])
     if is_early:
         told = f"gradients are clipped before they are changed by {candidate.after[0].source}; the reference clips them after it does so"
-        return Blamed(candidate.clipping, [candidate.clipping, candidate.after[0]], reference.clipping, note=told)
-    if is_late:
+        same = clips and _is_same_work(candidate.after, reference.before)
+        order, other = Order.AFTER_CLIPPING, candidate.after[0]
+    elif is_late:
         told = f"gradients are clipped after they are changed by {candidate.before[0].source}; the reference clips them before it does so"
-        return Blamed(candidate.clipping, [candidate.clipping, candidate.before[0]], reference.clipping, note=told)
-    return None
+        same = clips and _is_same_work(candidate.before, reference.after)
+        order, other = Order.BEFORE_CLIPPING, candidate.before[0]
+    else:
+        return None
+    clipping = candidate.clipping
+    return Blamed(clipping, [clipping, other], reference.clipping, note=told, order=order, is_same_work=same)
+
+
+def _is_same_work(own: Sequence[Expression], due: Sequence[Expression]) -> bool:
+    """Whether two sides do the same, by the words and the numbers that are written.
+
+    Values tell nothing: they are taken at another moment of the step.
+    """
+    works = [[(common(each.word), _numbers(each)) for each in side] for side in (own, due)]
+    return works[0] == works[1]
+
+
+def _numbers(each: Expression) -> list[float]:
+    return sorted(float(inner.scalar) for _, inner in each.inputs if is_number(inner.scalar))
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -60,13 +61,26 @@ if TYPE_CHECKING:
 _EXCHANGEABLE = frozenset({"Add", "Mult", "BitAnd", "BitOr", "BitXor"})
 
 
+class Order(Enum):
+    """On which side of a step's update, or clipping, the candidate does something.
+
+    The reference does something on the other side.
+    """
+
+    AFTER_UPDATE = "after the update"
+    BEFORE_UPDATE = "before the update"
+    AFTER_CLIPPING = "after the clipping"
+    BEFORE_CLIPPING = "before the clipping"
+
+
 @dataclass
 class Blamed:
     """An expression at fault, what led from it to the wrong value, and the reference's.
 
     ``placed``: it is right by itself, and not what the reference takes there. ``due``: what made the reference's value in place of the
     wrong one that the search began with, where that is known. ``note``: what is said of it, '' for what is said of any expression.
-    ``is_alone``: all that it was made of was compared and is the reference's.
+    ``is_alone``: all that it was made of was compared and is the reference's. ``order``: what is done in another order, None for an
+    expression that makes something wrong; ``is_same_work``: that is the same on both sides, by words and numbers.
     """
 
     expression: Expression
@@ -76,6 +90,8 @@ class Blamed:
     due: Expression | None = None
     note: str = ""
     is_alone: bool = False
+    order: Order | None = None
+    is_same_work: bool = False
 
     @property
     def is_table(self) -> bool:
