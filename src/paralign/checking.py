@@ -366,6 +366,6 @@ def failed(stage: str, failure: WorkerFailed, framework: str = "") -> StageResul
             "traceback": failure.traceback,
             "frames": failure.frames,
             "log": failure.log,
-            "remedy": None if known is None else {"id": known.id, "fix": known.fix},
+            "remedy": None if known is None else {"id": known.id, "fix": known.said(failure.frames)},
         },
     )

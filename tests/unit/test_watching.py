@@ -14,10 +14,15 @@ import pytest
 
 from paralign.adapters.profile import profile_of
 from paralign.capture import CaptureWriter
+from paralign.checking import failed
 from paralign.commands.watch import advice, explained
 from paralign.comparison.trend import trend
+from paralign.errors import WorkerFailed
 from paralign.locate.lines.equivalents import say
 from paralign.model import Divergence, Manifest, Point, StageResult
+from paralign.report.language import say as translated
+from paralign.report.language import speaking
+from paralign.run import remedies
 from paralign.run.remedies import remedy
 from paralign.worker.protocol import LoaderTimed, LoaderTold, Loading, MemoryWatched
 from paralign.worker.sides.session import Session
@@ -347,6 +352,26 @@ def test_a_known_failure_has_its_remedy(kind, message, framework, found, says):
     known = remedy(kind, message, framework)
     assert known is not None
     assert (known.id, says in known.fix) == (found, True)
+
+
+@pytest.mark.parametrize(
+    ("frames", "told"),
+    [
+        ((), "the model is called"),
+        (["net.py:3 in train_step: y = model(x)"], "the model is called"),
+        ([f"{Path(remedies.__file__).parents[1] / 'adapters' / 'any.py'}:3 in forward: y = model(x)"], "the model is called"),
+        (["net.py:3 in forward_all: y = model(x)"], "the model is called"),
+        (["net.py:3 in forward: y = self.block(x)"], "a layer of the model is called"),
+        (["run.py:9 in train_step: y = model(x)", "net.py:3 in forward: y = self.block(x)"], "a layer of the model is called"),
+        (["net.py:3 in forward: y = self.part(x)", "net.py:7 in part: y = self.block(x)"], "a layer of the model is called"),
+    ],
+)
+def test_arguments_of_a_layer_are_not_taken_for_the_models(frames, told):
+    failure = WorkerFailed("TypeError", "Block.forward() missing 1 required positional argument: 'mask'", side="candidate", frames=frames)
+    fix = failed("forward", failure, "paddle").failure["remedy"]["fix"]
+    assert fix.startswith(told)
+    with speaking("zh"):
+        assert translated(fix) != fix
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: a frame of a failure that is in a layer's own forward pass: what it called there is no longer the model
+_FORWARD = re.compile(r"(?P<file>.+):\d+ in forward(?::|$)")
+
+#: our own files: functions of ours that are called so are no layers
+_OURS = str(Path(__file__).parents[1])
 
 
 @dataclass(frozen=True)
@@ -18,12 +29,18 @@ class Remedy:
         pattern: what its message or log holds, as a regular expression without regard to case.
         frameworks: those that it speaks of; empty for all.
         fix: what to do.
+        inside: what to do where the failure was raised within a layer's forward pass; '' where that is the same.
     """
 
     id: str
     pattern: str
     frameworks: tuple[str, ...]
     fix: str
+    inside: str = ""
+
+    def said(self, frames: Sequence[str] = ()) -> str:
+        """What to do about a failure that passed these frames of the user's code."""
+        return self.inside if self.inside and any(map(_is_of_a_layer, frames)) else self.fix
 
 
 #: the first that fits is said; the texts of others' messages are all that there is to tell them by
@@ -92,6 +109,8 @@ REMEDIES = (
         "the model is called with other inputs than its forward() takes: [inputs] or inputs() gives one table or value an argument; of "
         "a loader's batch all parts but the last are inputs, and the last is the labels: let build_dataloader give ((inputs, …), "
         "(labels, …))",
+        "a layer of the model is called with other arguments than its forward() takes: compare the last line shown with the forward() "
+        "that it calls; where the model hands its inputs on as they are, [inputs] tells what they are",
     ),
     Remedy(
         "nccl",
@@ -126,6 +145,11 @@ REMEDIES = (
         "compiled code crashed: PYTHONFAULTHANDLER = '1' in the side's `env` writes the Python lines that led there into the log",
     ),
 )
+
+
+def _is_of_a_layer(frame: str) -> bool:
+    found = _FORWARD.match(frame)
+    return found is not None and not found["file"].startswith(_OURS)
 
 
 def remedy(kind: str, message: str, framework: str = "") -> Remedy | None:

@@ -153,7 +153,7 @@ def _tell_failures(result: StageResult, broken: list[Broken], context: Context) 
         "side": first.side,
         **encode(first.failed.raised),
         "log": None,
-        "remedy": None if known_fix is None else {"id": known_fix.id, "fix": known_fix.fix},
+        "remedy": None if known_fix is None else {"id": known_fix.id, "fix": known_fix.said(first.failed.raised.frames)},
     }
 
 
