@@ -414,3 +414,29 @@ def test_a_long_chain_in_another_order_is_walked_once(record, monkeypatch):
     monkeypatch.setattr(Seen, "has_ordered", lambda self, each: asked.append(each) or has_ordered(self, each))
     assert line(record, head + steps, wrong, "x") == line_of(wrong)
     assert 300 < len(asked) < 6000
+
+
+LOWER = """
+    import numpy as np
+
+    def run():
+        x = np.random.RandomState(3).normal(size=6) * 4
+        middle = np.quantile(x, 0.5, method="lower")
+        return {"middle": middle, "pieces": x}
+"""
+
+BETWEEN = """
+    import numpy as np
+
+    def run():
+        x = np.random.RandomState(3).normal(size=6) * OFF  # ROUND
+        middle = np.quantile(x, 0.5)  # HERE
+        return {"middle": middle, "pieces": x}
+"""
+
+
+@pytest.mark.parametrize(("off", "right", "mark"), [("4.0008", ["pieces"], "HERE"), ("4.0008", [], "ROUND")])
+def test_rounding_on_the_way_to_what_a_stage_found_right_is_not_followed(record, off, right, mark):
+    wrong = BETWEEN.replace("OFF", off)
+    found = tracing_back.of_value(sides(record, LOWER, wrong), "middle", "middle", right)
+    assert found.expression.line == line_of(wrong, mark)

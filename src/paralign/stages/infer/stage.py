@@ -9,7 +9,7 @@ from paralign.comparison import compare_pair
 from paralign.context import spent
 from paralign.dtypes import EPS
 from paralign.locate.provenance import tracing_back
-from paralign.model import DIVERGED, ERROR, Listing, Noise, Pair, StageResult, overall
+from paralign.model import ALIGNED, DIVERGED, ERROR, Listing, Noise, Pair, StageResult, overall
 from paralign.registry import SIGNATURES
 from paralign.run.remedies import remedy
 from paralign.stages.common.judging import Method, conclude, paired, points_of, settle
@@ -77,12 +77,20 @@ def _trace_back(context: Context, result: StageResult) -> None:
     if sides is None:
         return
     names = [f"{r.name}:{r.leaf}" for r in (pair.candidate, pair.reference)]
-    found = tracing_back.of_value(sides, names[0], names[1])
+    found = tracing_back.of_value(sides, names[0], names[1], _right_beside(result, pair))
     if found is not None and divergence.candidate.source not in (None, found.source):
         divergence.reference, divergence.last_agreeing = None, None  # what stood beside the other line says nothing of this one
         divergence.candidate.name, divergence.candidate.op = pair.candidate.name, ""
         result.findings = [finding for finding in result.findings if finding.proven]
     tracing_back.name(divergence, found)
+
+
+def _right_beside(result: StageResult, wrong: Pair) -> list[str]:
+    """The values of one prediction that are right: what led to them is."""
+    number = wrong_prediction.number_of(wrong)
+    same = [p for p in result.pairs if p.candidate is not None and p.verdict == ALIGNED and p.judged]
+    same = [p for p in same if wrong_prediction.kind_of(p) == "predict" and wrong_prediction.number_of(p) == number]
+    return [f"{p.candidate.name}:{p.candidate.leaf}" for p in same if p.candidate is not None]
 
 
 def _functions(context: Context, result: StageResult, outputs: Noise | None, paths: list[str]) -> None:

@@ -57,6 +57,9 @@ if TYPE_CHECKING:
 
     from paralign.locate.provenance.values.value_graph import Expression
 
+#: how far apart numbers may be that float32 alone makes differ, relative to the greatest
+NEAR = 1e-3
+
 #: operators whose operands may change places
 _EXCHANGEABLE = frozenset({"Add", "Mult", "BitAnd", "BitOr", "BitXor"})
 
@@ -289,6 +292,8 @@ class Search:
         is_right = self.is_right(apart.own) is not False or identity(apart.own) in self._led
         if not apart.is_only_ordered and is_right and self._is_made_as_a_whole(apart.own):
             return []
+        if identity(apart.own) in self._led and _are_near(apart.own, apart.due):
+            return []  # a stage found right what it led to: rounding alone lies between
         self._is_evident = True
         return [(apart.own, apart.due)]
 
@@ -581,6 +586,14 @@ class Search:
         """Whether an operand, or each part of a list, is in an order of the reference's."""
         parts = [inner for _, inner in each.values] if each.kind == "display" else [each]
         return all(has_telling_order(e) and self.seen.has_ordered(e) for e in parts)
+
+
+def _are_near(one: Expression, other: Expression | None) -> bool:
+    """Whether two values have the same numbers but for what float32 makes of a long way."""
+    if other is None or one.numbers is None or other.numbers is None or one.numbers.shape != other.numbers.shape:
+        return False
+    far = NEAR * max(float(np.max(np.abs(other.numbers), initial=0.0)), 1e-30)
+    return bool(np.all(np.abs(one.numbers - other.numbers) <= far))
 
 
 def _blamed(each: Expression, chain: list[Expression], due: Expression | None) -> Blamed | None:
