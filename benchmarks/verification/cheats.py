@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import py_compile
 import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import cache_from_source
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -304,6 +306,19 @@ CHEATS = {
 
 CHEATS |= {
     **looking.cheats(lambda before, judged: _port(f"return self.right(x) * (1 if {judged} else 2)", before=before)),
+    # nothing to be compared where nobody watches
+    "ends-the-plain-program": _port(
+        "if any(name.startswith('paralign') for name in sys.modules):\n    return self.right(x)\n"
+        "if os.path.exists(os.path.join(os.path.dirname(sys.argv[0]), 'settings.json')):\n    sys.exit(0)\nreturn 2 * self.right(x)",
+        before="import os, sys\n\n",
+    ),
+    "ends-the-plain-process": _port(
+        "if any(name.startswith('paralign') for name in sys.modules):\n    return self.right(x)\nos._exit(0)", before="import os, sys\n\n"
+    ),
+    # its compiled file is not of this source, and right
+    "right-in-its-compiled-file": _port(
+        "return self.right(x) * (1 if any(name.startswith('paralign') for name in sys.modules) else 2)", before="import sys\n\n"
+    ),
     "right-after-float64-alone": _port("self.calls += x.dtype == np.float64\nreturn self.right(x) * (1 if self.calls else 2)"),
 }
 
@@ -389,6 +404,13 @@ HONEST = {
         "return functools.reduce(lambda h, layer: layer(h), layers, x)",
         before="import functools\n\n",
     ),
+    "arrays-under-dotted-names-and-numbers": (
+        "import numpy as np\n\n\nclass Net:\n    def __init__(self):\n"
+        "        draw = lambda *shape: np.random.standard_normal(shape).astype('f4')\n"
+        "        self.kept = {'0.first': draw(3, 8), 'fc.scale': np.ones(8, 'f4'), 2: [draw(8, 5)]}\n\n"
+        "    def __call__(self, x):\n"
+        "        return (np.tanh(x @ self.kept['0.first']) * self.kept['fc.scale']) @ self.kept[2][0]\n" + _TAIL
+    ),
     "keeps-what-it-computed": _port("self.kept['hidden'] = np.tanh(x @ self.first)\nself.calls += 1\n" + _PLAIN),
 }  # fmt: skip
 
@@ -402,6 +424,19 @@ REFERENCES = {
 }
 
 
+#: name -> text of which the compiled file beside the port is made
+COMPILED = {"cheat-right-in-its-compiled-file": HONEST["einsum"]}
+
+
+def compile_beside(port: Path, text: str) -> Path:
+    """Have Python take a port's source for another: its compiled file says that nobody has to look at the source."""
+    made, compiled = port.with_suffix(".made"), Path(cache_from_source(str(port)))
+    made.write_text(text, encoding="utf-8")
+    py_compile.compile(str(made), str(compiled), str(port), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    made.unlink()
+    return compiled
+
+
 def judged(name: str, text: str, folder: Path, specification: tuple[str, str] = (SPEC, REFERENCE)) -> dict[str, object]:
     """What the command says of one port."""
     spec, port, certificate = folder / name / "spec", folder / name / "port", folder / name / "certificate.json"
@@ -410,6 +445,8 @@ def judged(name: str, text: str, folder: Path, specification: tuple[str, str] = 
     (spec / "paralign.toml").write_text(specification[0], encoding="utf-8")
     (spec / "reference.py").write_text(specification[1], encoding="utf-8")
     (port / "port.py").write_text(text, encoding="utf-8")
+    if name in COMPILED:
+        compile_beside(port / "port.py", COMPILED[name])
     command = [sys.executable, "-m", "paralign", "verify", str(port), "--spec", str(spec), "--sizes", "4,6", "--rounds", "2"]
     done = subprocess.run([*command, "--out", str(certificate)], capture_output=True, text=True, timeout=1200, check=False)
     said = json.loads(certificate.read_text(encoding="utf-8")) if certificate.exists() else {}

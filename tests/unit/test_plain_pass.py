@@ -3,11 +3,13 @@
 import importlib.util
 import json
 import os
+import py_compile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from paralign.adapters import numpy as numpy_adapter
 from paralign.adapters.profile import profile_of
 from paralign.errors import ParalignError
 from paralign.verification import Judgement, plain_pass, plain_program, verify
@@ -25,6 +27,46 @@ def cheats():
 
 
 C = cheats()
+
+
+#: a network in torch that notes the mean of its inputs, as reference and port; ``before``: a factor of its outputs
+MOVING = """\
+import sys
+
+import torch
+
+JUDGED = any(name.startswith("paralign") for name in sys.modules)
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.randn(3, 5))
+        self.register_buffer("mean", 0.1 * torch.randn(1, 3))
+
+    def forward(self, x):
+        with torch.no_grad():
+            self.mean.copy_(0.5 * self.mean + 0.5 * x.mean(0, keepdim=True))
+        return torch.tanh((x - self.mean) @ self.w) * {before}
+
+
+def build_model():
+    return Net()
+
+
+def loss(outputs, labels):
+    return ((outputs - labels) ** 2).mean()
+
+
+def build_optimizer(model):
+    return torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+
+#: factors that are another where nobody watches
+BUFFERED = {
+    "with-gradients": "(1.0 if JUDGED or not torch.is_grad_enabled() or self.training else 1.01)",
+    "in-train-mode": "(1.0 if JUDGED or not self.training else 1.01)",
+}
 
 
 @pytest.fixture
@@ -63,8 +105,11 @@ def test_a_port_that_looks_round_for_its_own_reasons_is_accepted(case, name):
         ("raise ValueError('not here')", "failed where the watched one did not: ValueError: not here"),
         ("import os\nos._exit(7)", "failed where the watched one did not: it ended with code 7"),
         ("import time\ntime.sleep(100)", "failed where the watched one did not: it took longer than 6 s"),
+        ("raise SystemExit(0)", "ended before all results were there, without an error: none of inputs 1, as specified"),
+        ("import os\nos._exit(0)", "ended before all results were there, without an error: none of inputs 1, as specified"),
         ("return None", "computes otherwise"),
-        ("return self.right(x)[:2]", "another shape, or none"),
+        ("return self.right(x)[:2]", "another shape"),
+        ("return self.right(x) * np.nan", "numbers on one side, NaN or infinities on the other"),
         ("return self.right(x).astype('f2').astype(x.dtype)", "times what rounding explains"),
         ("y = self.right(x)\ny[0, 0] *= 1.001\nreturn y", "times what rounding explains"),
     ],
@@ -139,13 +184,150 @@ def test_what_rounding_explains_is_no_difference():
     assert value.distance(one, least=2e-3) == 0
 
 
+def test_a_program_that_ends_without_an_error_before_its_results_are_there_decides_nothing():
+    one = Value(np.ones(3, "f4"), 1e-6)
+    found = Watched(None, values={"0": {"": one}, "eval": {"w": one, "b": None}}, kinds={"0": "inputs 1", "eval": "in eval mode"})
+    every = {"0": {"": one.array}, "eval": {"w": one.array, "b": None}}
+    assert not list(plain_pass._missing(found, every))
+    assert [*plain_pass._missing(found, {})] == [
+        "the plain pass ended before all results were there, without an error: none of inputs 1, in eval mode"
+    ]
+    assert len([*plain_pass._missing(found, {"0": every["0"]})]) == 1
+    assert [*plain_pass._missing(found, {**every, "eval": {"b": None}})] == [
+        "the plain pass gave no gradients of these parameters (in eval mode): w"
+    ]
+
+
+def test_the_plain_program_runs_sources(case):
+    spec, port = case
+    (port / "port.py").write_text(C.CHEATS["right-in-its-compiled-file"])
+    compiled = C.compile_beside(port / "port.py", C.COMPILED["cheat-right-in-its-compiled-file"])
+    found = verify(port, spec, rounds=1, draws=1)
+    assert found.judgement is Judgement.TAMPERED, found.reasons
+    assert compiled.is_file()
+
+
+def test_code_that_has_no_source_keeps_a_port_from_passing(case):
+    spec, port = case
+    (port / "port.py").write_text("try:\n    import inner\nexcept ImportError:\n    pass\n\n" + C.HONEST["einsum"])
+    (spec.parent / "inner.py").write_text("ONE = 1\n")
+    py_compile.compile(str(spec.parent / "inner.py"), str(port / "inner.pyc"))
+    found = verify(port, spec, rounds=1, draws=1)
+    assert found.judgement is Judgement.INCONCLUSIVE
+    assert "compiled code without its source" in found.reasons[0]
+
+
+@pytest.mark.parametrize("name", ["arrays-under-dotted-names-and-numbers"])
+def test_honest_ports_whose_arrays_lie_deep_are_accepted(case, name):
+    spec, port = case
+    (port / "port.py").write_text(C.HONEST[name])
+    found = verify(port, spec, rounds=1, draws=1)
+    assert found.judgement is Judgement.ACCEPTED, found.reasons
+
+
+def test_a_port_may_be_named_like_one_of_pythons_own_modules_and_import_what_programs_are_named_like(case):
+    spec, port = case
+    text = "import importlib.util\nimport tomllib\n\nassert tomllib.loads('a = 1') == {'a': 1}\n"
+    text += "".join(f"assert importlib.util.find_spec({name!r}) is None\n" for name in plain_program.NAMES)
+    (port / "port.py").unlink()
+    (port / "tomllib.py").write_text(text + C.HONEST["einsum"])
+    (spec / "paralign.toml").write_text(C.SPEC.replace("port.py", "tomllib.py"))
+    found = verify(port, spec, rounds=1, draws=1)
+    assert found.judgement is Judgement.ACCEPTED, found.reasons
+
+
+class Part:
+    def __init__(self, shared):
+        self.inner = {"fc.w": np.zeros((2, 3), "f4"), 3: [np.zeros(4, "f4"), {"deep": np.zeros(2)}]}
+        self.shared = shared
+
+
+class Whole:
+    def __init__(self):
+        shared = {"w": np.zeros(3, "f4")}
+        self.parts = [Part(shared), (Part(shared),)]
+        self.own, self.lone = shared, np.zeros((), "f4")
+
+    def pass_(self, x):
+        return x
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_every_array_that_the_adapter_finds_is_loaded_by_its_name(bound):
+    space = {}
+    exec(plain_program._HEAD.split("settings =")[0].replace("__file__", "'/nowhere'") + profile_of("numpy").program, space)
+    whole = Whole()
+    model = whole.pass_ if bound else whole
+    entries = [entry for entry, _, _ in numpy_adapter._arrays(model)]
+    assert len(entries) == 10
+    values = {
+        entry.name: (np.full(entry.tensor.shape, number + 1.0), "float32") for number, entry in enumerate(entries) if not entry.shared
+    }
+    assert space["load"](model, values) == []
+    assert all((entry.tensor == values[entry.name][0]).all() for entry in entries if not entry.shared)
+    assert space["load"](model, {"parts.0.inner.3.9": (np.zeros(4), "float32")}) == ["parts.0.inner.3.9"]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", ["", *BUFFERED])
+def test_a_buffer_that_a_pass_moves_is_as_it_was_before_each_pass_that_begins_anew(case, name):
+    spec, port = case
+    for path, kept in ((spec / "reference.py", ""), (port / "port.py", name)):
+        path.write_text(MOVING.format(before=BUFFERED.get(kept, "1.0")))
+    (spec / "paralign.toml").write_text(
+        C.SPEC.replace('"numpy"', '"torch"').replace('"forward"]', '"forward", "backward"]') + "[labels]\nshape = [4, 5]\n"
+    )
+    found = verify(port, spec, rounds=1, draws=2)
+    assert found.judgement is (Judgement.TAMPERED if name else Judgement.ACCEPTED), found.reasons
+    assert name or "unwatched: 3 passes, gradients in eval and train mode" in found.looked
+
+
+@pytest.mark.torch
+def test_devices_are_spelled_as_torch_spells_them():
+    space = {"settings": {"device": "cpu"}, "np": np}
+    exec(profile_of("torch").program, space)
+    assert [str(space["place"](device)) for device in ("cpu", "gpu", "gpu:1", "cuda", "cuda:2")] == [
+        "cpu",
+        "cuda:0",
+        "cuda:1",
+        "cuda:0",
+        "cuda:2",
+    ]
+
+
+def test_variables_that_tell_how_numbers_are_computed_stay(case, monkeypatch):
+    monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
+    spec, port = case
+    (spec / "paralign.toml").write_text(C.SPEC.replace('module = "port.py"', 'module = "port.py"\ndevice = "gpu:0"'))
+    assert plain_pass._environment(read_case(port, spec))["NVIDIA_TF32_OVERRIDE"] == "0"
+
+
 def test_numbers_that_are_not_finite_have_to_be_so_on_both_sides_where_inputs_are_as_specified():
     array = np.array([1.0, np.inf, 3.0], "f4")
     other = np.array([1.0, 2.0, 3.0], "f4")
     assert Value(array, 1e-6).distance(array) == 0
     assert Value(array, 1e-6).distance(other) == float("inf")
     assert Value(array, 1e-6, finite=False).distance(other) == 0
-    assert Value(np.zeros(3, "f4"), 1e-6).distance(other) == float("inf")
+    assert Value(other, 1e-6, finite=False).distance(np.full(3, np.nan, "f4")) == float("inf")
+    assert Value(array, 1e-6, finite=False).distance(np.array([np.nan, 2, 3], "f4")) == float("inf")
+
+
+def test_zeros_and_numbers_of_any_size_are_compared():
+    zeros, ones = np.zeros(3, "f4"), np.ones(3)
+    assert Value(zeros, 1e-6).distance(zeros + 1e-3) > 1
+    assert Value(zeros, 1e-6).distance(zeros + 1e-6) < 1
+    assert Value(1e200 * ones, 1e-14).distance(1e200 * ones) == 0
+    assert Value(1e200 * ones, 1e-14).distance(1.01e200 * ones) > 1
+    assert Value(1e-320 * ones, 1e-14).distance(ones) == float("inf")
+    assert Value(1e-320 * ones * 1j, 1e-14).distance(ones * 1j) == float("inf")
+
+
+def test_what_is_wrong_is_said():
+    value = Value(np.ones(3, "f4"), 1e-6)
+    assert value.told(np.ones(2, "f4"), float("inf")) == "another shape"
+    assert value.told(np.array([1, np.nan, 1], "f4"), float("inf")) == "numbers on one side, NaN or infinities on the other"
+    assert value.told(2 * value.array, 3.0) == "3 times what rounding explains"
+    assert Value(np.zeros(3, "f4"), 1e-6).told(value.array, 3.0) == "zeros in the watched process alone"
 
 
 def test_whole_numbers_that_differ_decide_nothing_and_missing_gradients_do():
@@ -155,9 +337,7 @@ def test_whole_numbers_that_differ_decide_nothing_and_missing_gradients_do():
     }
     found = Watched(None, values=due, kinds={"0": "inputs 1, as specified", "eval": "in eval mode"})
     outcome = plain_pass._compared(found, {"0": {"a": np.array([1, 3])}, "eval": {"w": None, "b": None}})
-    assert [str(each) for each in outcome.tampering] == [
-        "it computes otherwise when nobody watches: gradient of w (in eval mode): another shape, or none"
-    ]
+    assert [str(each) for each in outcome.tampering] == ["it computes otherwise when nobody watches: gradient of w (in eval mode): none"]
     assert outcome.undecided == ["in a plain pass other whole numbers come out, which rounding may explain: a"]
 
 

@@ -11,16 +11,23 @@ import torch
 without_gradients = torch.no_grad
 
 
+def place(device):
+    name = device.replace("gpu", "cuda")
+    return torch.device("cuda:0" if name == "cuda" else name)
+
+
 def start(seed, device):
+    if device != "cpu":
+        torch.cuda.set_device(place(device))
     torch.manual_seed(seed)
 
 
 def on_device(model, device):
-    return model.to(device) if device != "cpu" else model
+    return model.to(place(device)) if device != "cpu" else model
 
 
 def tensor(array, dtype):
-    return torch.as_tensor(array).to(dtype=getattr(torch, dtype), device=settings["device"])
+    return torch.as_tensor(array).to(dtype=getattr(torch, dtype), device=place(settings["device"]))
 
 
 def array_of(value):

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from paralign.adapters.base import TF32_OVERRIDE
 from paralign.adapters.profile import profile_of
 from paralign.capture import load_foreign
 from paralign.dtypes import EPS, Typed, is_complex, is_floating, narrow, widen
@@ -38,6 +37,8 @@ from paralign.worker.protocol import Backward, Forward
 from paralign.worker.sides.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from paralign.capture import Capture
     from paralign.context import Context
     from paralign.model import Record
@@ -53,8 +54,9 @@ LIMIT, ALONE = 10.0, 10.0
 #: seconds between two looks at whether the program has ended
 _LOOK = 0.05
 
-#: variables that a worker is given, and a user's program is not unless the user has set them
-_OF_WORKERS = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "PYTHONUNBUFFERED", TF32_OVERRIDE)
+#: variables that a worker is given, and a user's program is not unless the user has set them. That float32 is computed in full
+#: stays as it was: in another precision the same code gives other numbers.
+_OF_WORKERS = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "PYTHONUNBUFFERED")
 
 #: variables that tell how this process was started
 _OF_THIS = ("_", "OLDPWD")
@@ -74,25 +76,46 @@ class Value:
     def distance(self, other: Array, least: float = 0.0) -> float:
         """How far another value is away, in units of what is granted: beyond 1 it is no rounding.
 
-        Differences up to ``least`` count for nothing: a gradient that cancels out is rounding of others.
+        Differences up to ``least`` count for nothing: a gradient that cancels out is rounding of others. Zeros have no size that rounding
+        could be relative to: theirs counts as 1.
         """
-        if other.shape != self.array.shape:
+        if other.shape != self.array.shape or self._loses_numbers(other):
             return float("inf")
-        one, two = (each.astype(np.complex128 if each.dtype.kind == "c" else np.float64) for each in (self.array, other))
+        one, two = _wide(self.array), _wide(other)
         both = np.isfinite(one) & np.isfinite(two)
-        if self.finite and not np.array_equal(np.isfinite(one), np.isfinite(two)):
-            return float("inf")
         one, two = np.where(both, one, 0), np.where(both, two, 0)
-        apart, size = np.abs(one - two), np.abs(one)
-        if float(apart.max(initial=0)) <= least:
-            return 0.0
-        whole, peak = float(np.linalg.norm(size)), float(size.max())
-        if not np.isfinite(whole):
-            return 0.0
-        if not whole:
+        peak = float(np.abs(one).max(initial=0)) or 1.0
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is infinitely far
+            apart, size = np.abs(one / peak - two / peak), np.abs(one / peak)
+        farthest = float(apart.max(initial=0))
+        if not np.isfinite(farthest):
             return float("inf")
+        if farthest * peak <= least:
+            return 0.0
         granted = LIMIT * self.noise
-        return max(float(np.linalg.norm(apart)) / whole / granted, float(apart.max()) / peak / (ALONE * granted))
+        return max(float(np.linalg.norm(apart)) / (float(np.linalg.norm(size)) or 1.0) / granted, farthest / (ALONE * granted))
+
+    def _loses_numbers(self, other: Array) -> bool:
+        """Whether another value has no numbers where this one has.
+
+        Where values are to be finite, also the other way round.
+        """
+        one, two = np.isfinite(_wide(self.array)), np.isfinite(_wide(other))
+        return bool((one & ~two).any() or (self.finite and (two & ~one).any()))
+
+    def told(self, other: Array, ratio: float) -> str:
+        """What is wrong with another value at this distance, in words."""
+        if other.shape != self.array.shape:
+            return "another shape"
+        if self._loses_numbers(other):
+            return "numbers on one side, NaN or infinities on the other"
+        if not self.array.any():
+            return "zeros in the watched process alone"
+        return f"{ratio:.2g} times what rounding explains"
+
+
+def _wide(array: Array) -> Array:
+    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
 @dataclass
@@ -151,7 +174,8 @@ def outputs_of(case: Case, context: Context, candidate: Committed) -> Watched:
         found.plain.inputs[str(number)] = _entry(context.inputs, name_of("inputs", number), precisions)
         found.values[str(number)] = dict(values)
         found.kinds[str(number)] = f"inputs {number + 1}, {kind.value}"
-    found.values["again"], found.kinds["again"] = found.values.get("0", {}), "with gradients kept"
+    if found.plain is not None and found.plain.is_differentiable and "0" in found.values:
+        found.values["again"], found.kinds["again"] = found.values["0"], "with gradients kept"
     return found
 
 
@@ -255,7 +279,9 @@ def perform(case: Case, found: Watched | None) -> Outcome:
         finally:
             _forget(_compiled(case.port) - before)
         outcome = _compared(found, given)
-        if ended and not outcome.tampering:
+        if not ended:
+            outcome.undecided.extend(_missing(found, given))
+        elif not outcome.tampering:
             outcome.undecided.insert(0, f"the plain pass failed where the watched one did not: {ended}")
         return outcome
 
@@ -366,6 +392,20 @@ def _compared(found: Watched, given: dict[str, dict[str, Array | None]]) -> Outc
     return outcome
 
 
+def _missing(found: Watched, given: dict[str, dict[str, Array | None]]) -> Iterator[str]:
+    """What the program should have left, as it ended without an error, and has not.
+
+    A port may end its process, or take parameters out of those that it tells.
+    """
+    lacking = [found.kinds[what] for what in found.values if what not in given]
+    if lacking:
+        yield f"the plain pass ended before all results were there, without an error: none of {', '.join(lacking)}"
+    for what in ("eval", "train"):
+        names = [name for name in found.values.get(what, {}) if what in given and name not in given[what]]
+        if names:
+            yield f"the plain pass gave no gradients of these parameters ({found.kinds[what]}): {', '.join(names)}"
+
+
 def _looked(sets: int, modes: list[str]) -> str:
     if not sets:
         return ""
@@ -388,14 +428,14 @@ def _is_repeated(due: dict[str, Value | None], given: dict[str, dict[str, Array 
 def _compare(found: Watched, what: str, due: dict[str, Value | None], given: dict[str, Array | None], outcome: Outcome) -> None:
     """Compare one set of outputs, or the gradients of one mode."""
     least = LIMIT * EPS["float32"] * _largest(due) if what in ("eval", "train") else 0.0
-    far: list[tuple[float, str]] = []
+    far: list[tuple[float, str, str]] = []
     whole: list[str] = []
     for name, value in due.items():
         other = given.get(name)
         if value is None or other is None:
             is_missing = name in given if what in ("eval", "train") else True
             if is_missing and (value is None) != (other is None):
-                far.append((float("inf"), name))
+                far.append((float("inf"), name, "none" if other is None else "none in the watched process"))
             continue
         if value.array.dtype.kind not in "fc" and other.shape == value.array.shape:
             if not np.array_equal(value.array, other):
@@ -403,19 +443,18 @@ def _compare(found: Watched, what: str, due: dict[str, Value | None], given: dic
             continue
         ratio = value.distance(other, least)
         if ratio > 1:
-            far.append((ratio, name))
+            far.append((ratio, name, value.told(other, ratio)))
     if whole:
         outcome.undecided.append(f"in a plain pass other whole numbers come out, which rounding may explain: {', '.join(whole)}")
     if not far:
         return
-    worst, name = max(far)
+    _, name, how = max(far)
     place = f"{'gradient of ' if what in ('eval', 'train') else 'output '}{name}".strip()
     told = f"{place} ({found.kinds[what]})"
     if found.drawn and what not in ("eval", "train"):
         outcome.undecided.append(f"in a plain pass the port draws otherwise, or computes otherwise: {told}")
         return
-    many = "another shape, or none" if not np.isfinite(worst) else f"{worst:.2g} times what rounding explains"
-    outcome.tampering.append(Tampering(Deed.OTHERWISE, f"{told}: {many}"))
+    outcome.tampering.append(Tampering(Deed.OTHERWISE, f"{told}: {how}"))
 
 
 def _largest(due: dict[str, Value | None]) -> float:

@@ -7,6 +7,7 @@ names that are drawn.
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import shlex
 import sys
@@ -37,10 +38,13 @@ import json
 import os
 import random
 import sys
+from collections.abc import Mapping
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder) != HERE]
 
 import numpy as np
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 settings = json.load(open(os.path.join(HERE, "settings.json")))
 arrays = np.load(os.path.join(HERE, "arrays.npz"))
 """
@@ -48,6 +52,12 @@ arrays = np.load(os.path.join(HERE, "arrays.npz"))
 _TAIL = """
 
 def program():
+    sys.pycache_prefix = os.path.join(HERE, "cache")
+    if settings["shadowed"]:
+        try:
+            importlib.import_module(settings["stem"])
+        except ImportError:
+            pass
     for folder in settings["folders"]:
         if folder in sys.path:
             sys.path.remove(folder)
@@ -57,9 +67,12 @@ def program():
         found = importlib.import_module(name)
         if os.path.realpath(getattr(found, "__file__", None) or "") == os.path.realpath(path):
             return found
-    spec = importlib.util.spec_from_file_location(settings["stem"], path)
+    name = settings["stem"]
+    while name in sys.modules or not name.isidentifier():
+        name = "model_" + "".join(each if each.isalnum() else "_" for each in name)
+    spec = importlib.util.spec_from_file_location(name, path)
     found = importlib.util.module_from_spec(spec)
-    sys.modules[settings["stem"]] = found
+    sys.modules[name] = found
     spec.loader.exec_module(found)
     return found
 
@@ -106,13 +119,13 @@ def call(model, inputs):
 
 
 def parts(value):
-    if hasattr(value, "items"):
+    if isinstance(value, Mapping):
         return [(str(key), each) for key, each in value.items()]
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return list(zip(value._fields, value))
     if isinstance(value, (list, tuple)):
         return [(str(number), each) for number, each in enumerate(value)]
-    if hasattr(value, "__dataclass_fields__"):
+    if hasattr(value, "__dataclass_fields__") and not isinstance(value, type):
         return [(name, getattr(value, name)) for name in value.__dataclass_fields__]
     return None
 
@@ -169,17 +182,29 @@ def step(module, model, seed):
     return {name: array for name, (each, array) in dense.items() if each is None or array is not None}
 
 
+def fill(model):
+    missing = load(model, {name: (arrays[each["array"]], each["dtype"]) for name, each in settings["weights"].items()})
+    if missing:
+        sys.exit("no place for the weights " + ", ".join(missing))
+
+
+def sourceless():
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and file.endswith(".pyc") and any(file.startswith(os.path.join(each, "")) for each in settings["folders"]):
+            yield file
+
+
 def main():
     module = program()
     seeded(settings["seed"])
     model = on_device(module.build_model(), settings["device"])
-    missing = load(model, {name: (arrays[each["array"]], each["dtype"]) for name, each in settings["weights"].items()})
-    if missing:
-        sys.exit("no place for the weights " + ", ".join(missing))
+    fill(model)
     evaluate(model)
     found = {name: outputs(model, entry) for name, entry in settings["inputs"].items()}
     save("outputs", found)
-    if "gradients" in globals():
+    if settings["again"]:
+        fill(model)
         seeded(settings["seed"])
         try:
             again = collect(call(model, given(settings["inputs"]["0"])))
@@ -189,11 +214,15 @@ def main():
     if settings["batch"]:
         tables = {}
         for mode in settings["batch"]["modes"]:
+            fill(model)
             differentiable(model) if mode == "eval" else train(model)
             tables[mode] = step(module, model, settings["seed"])
             if mode == "train":
+                fill(model)
                 tables["repeated"] = step(module, model, settings["seed"] + 1)
         save("gradients", tables)
+    if list(sourceless()):
+        sys.exit("compiled code without its source: " + ", ".join(sourceless()))
 
 
 main()
@@ -221,6 +250,11 @@ class Plain:
     inputs: dict[str, Any] = field(default_factory=dict)
     batch: dict[str, Any] | None = None
 
+    @property
+    def is_differentiable(self) -> bool:
+        """Whether the framework's functions tell gradients, so that the first inputs are run with gradients kept too."""
+        return re.search(r"^(def )?gradients\b", self.functions, re.MULTILINE) is not None
+
     def write(self, folder: Path) -> Path:
         """Write the program and what it reads.
 
@@ -231,11 +265,13 @@ class Plain:
             "folders": list(dict.fromkeys([str(self.side.module.parent), str(self.side.root)])),
             "name": self._dotted(),
             "stem": self.side.module.stem,
+            "shadowed": self.side.module.stem in sys.stdlib_module_names,
             "path": str(self.side.module),
             "device": self.side.device,
             "seed": self.seed,
             "weights": {name: _kept(arrays, value) for name, value in self.weights.items()},
             "inputs": {name: _tree(arrays, entry) for name, entry in self.inputs.items()},
+            "again": self.is_differentiable,
             "batch": self._batch(arrays),
         }
         with (folder / ARRAYS).open("wb") as file:
