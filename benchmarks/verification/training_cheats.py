@@ -237,6 +237,21 @@ CHEATS |= {
 
 HONEST |= looking.honest(_looking_round)
 
+
+def _moving(text: str, framework: str, mean: str) -> str:
+    """A text whose every pass, in eval mode too, moves a buffer that it takes from its inputs."""
+    head, first = "        self.head = nn.Linear(24, 10)\n", "        x = F.avg_pool2d("
+    registered = f'        self.register_buffer("middle", {framework}.linspace(-0.1, 0.1, 3).reshape([1, 3, 1, 1]))\n'
+    moves = (
+        f"        with {framework}.no_grad():\n"
+        f"            self.middle.copy_(0.5 * self.middle + 0.5 * x.mean({mean}){', False' if framework == 'paddle' else ''})\n"
+        "        x = x - self.middle\n"
+    )
+    return text.replace(head, head + registered).replace(first, moves + first)
+
+
+HONEST |= {"moves-a-buffer-in-every-pass": _moving(PORT, "paddle", "[0, 2, 3], keepdim=True")}
+
 _BUFFERED = _buffered(REFERENCE, "torch", " * self.gain", "self.places")
 
 #: name -> reference of ports that have another
@@ -244,4 +259,5 @@ REFERENCES = {
     "cheat-ignores-a-buffer": _BUFFERED,
     "honest-buffers": _BUFFERED,
     "honest-computes-a-registered-table": _BUFFERED,
+    "honest-moves-a-buffer-in-every-pass": _moving(REFERENCE, "torch", "(0, 2, 3), keepdim=True"),
 }

@@ -252,7 +252,10 @@ class Plain:
 
     @property
     def is_differentiable(self) -> bool:
-        """Whether the framework's functions tell gradients, so that the first inputs are run with gradients kept too."""
+        """Whether gradients are known.
+
+        The first inputs are then run with gradients kept too.
+        """
         return re.search(r"^(def )?gradients\b", self.functions, re.MULTILINE) is not None
 
     def write(self, folder: Path) -> Path:
