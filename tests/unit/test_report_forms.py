@@ -253,17 +253,6 @@ def test_what_the_sentence_of_a_stage_says_is_not_said_again(result):
     assert re.search(r"<ul class=\"dim\">(?:(?!</ul>).)*a note", written[2])
 
 
-def test_a_long_warning_that_heads_a_stage_is_shown_in_full_beside_it(result):
-    text = " ".join(f"word{n}" for n in range(150))
-    result.stages[3].warnings[:] = [text]
-    report = told(result.to_dict())
-    stage = report.stages[3]
-    assert stage.sentence.startswith("word0 word1")
-    assert "word75" not in stage.sentence
-    assert stage.further_warnings == (text,)
-    assert all("word75" in written for written in (junit(report, "port"), markdown(report)))
-
-
 def test_sarif_has_the_lines_of_both_sides_relative_to_the_root(result, tmp_path):
     run = json.loads(sarif(told(result.to_dict()), tmp_path))["runs"][0]
     first = run["results"][0]

@@ -177,11 +177,7 @@ def test_a_signature_that_names_no_argument_refuses_none(tmp_path):
         ("betas=(0.9, 0.98)", "beta1=0.9, beta2=0.98"),
         ("betas=[b, 1 - b]", "beta1=b, beta2=1 - b"),
         ("betas=settings.betas", "beta1=settings.betas[0], beta2=settings.betas[1]"),
-        ("betas=b or (0.9, 0.98)", "beta1=(b or (0.9, 0.98))[0], beta2=(b or (0.9, 0.98))[1]"),
-        ("betas=b if b else c", "beta1=(b if b else c)[0], beta2=(b if b else c)[1]"),
-        ("betas=(*b,)", "beta1=(*b,)[0], beta2=(*b,)[1]"),
         ("betas=(0.9,)", ""),
-        ("betas=()", ""),
         ("fused=True", "without fused"),
     ],
 )

@@ -43,12 +43,12 @@ def filled(template: str, bound: Bound) -> str:
         text = bound.text(found.group(1))
         if text is None:
             raise NotApplicable(found.group(1))
-        return f"({text})" if is_compound(text) and not _stands_alone(found) else text
+        return f"({text})" if _is_compound(text) and not _stands_alone(found) else text
 
     return simplified(_HOLE.sub(argument, template))
 
 
-def is_compound(text: str) -> bool:
+def _is_compound(text: str) -> bool:
     """Whether an expression would be read otherwise beside an operator."""
     try:
         node = ast.parse(text, mode="eval").body

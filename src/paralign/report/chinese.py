@@ -181,7 +181,6 @@ CHINESE: dict[str, str] = {
     "define {functions}": "请定义 {functions}",
     "gone with the patch of {first}": "随 {first} 的补丁消失",
     "the same cause as in {first}": "与 {first} 的原因相同",
-    "the same lines as in {first}": "与 {first} 所指的行相同",
     "{split} {what}": "{what}（{split}）",
     "proven together with the edit at {places}: with both the error goes from {before} to {after}":
         "与 {places} 处的修改一起已证实：两处都改后误差由 {before} 变为 {after}",

@@ -143,7 +143,7 @@ def _blocks(result: CheckResult) -> Iterator[Block]:
 def _inherited(result: CheckResult) -> dict[str, str]:
     """Stages that say nothing of their own -> what is said of them.
 
-    Gone with a patch, following from an earlier stage, or of the cause or lines that an earlier stage has told.
+    Gone with a patch, following from an earlier stage, or of the cause that an earlier stage has told.
     """
     behind = {name: stage.name for stage in result.stages for finding in stage.findings for name in finding.gone}
     found: dict[str, str] = {}
@@ -160,8 +160,7 @@ def _inherited(result: CheckResult) -> dict[str, str]:
         elif cause is not None or _has_lines(stage):
             first = causes.setdefault(_told_of(stage, cause), stage.name)
             if first != stage.name:
-                same = "the same lines as in {first}" if cause is None else "the same cause as in {first}"
-                found[stage.name] = say(same, first=language.stage(first))
+                found[stage.name] = say("the same cause as in {first}", first=language.stage(first))
     return found
 
 
@@ -171,10 +170,7 @@ def _has_lines(stage: StageResult) -> bool:
 
 
 def _told_of(stage: StageResult, cause: Finding | None) -> tuple[str | None, ...]:
-    """What tells one cause from another: the finding, or the sentence with both lines.
-
-    Of equal lines the cause may be another one.
-    """
+    """What tells one cause from another: the finding, or the sentence with both lines."""
     if cause is not None:
         return cause.rule, cause.cause
     fault = stage.divergence

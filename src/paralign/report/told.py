@@ -152,13 +152,13 @@ class StageTold:
 
     @property
     def further_warnings(self) -> tuple[str, ...]:
-        """The warnings that the sentence does not say already, in full."""
-        return tuple(text for text in self.warnings if text != self.sentence)
+        """The warnings that the sentence does not say already."""
+        return tuple(text for text in self.warnings if shortened(text, SENTENCE) != self.sentence)
 
     @property
     def further_notes(self) -> tuple[str, ...]:
-        """The notes that the sentence does not say already, in full."""
-        return tuple(text for text in self.notes if text != self.sentence)
+        """The notes that the sentence does not say already."""
+        return tuple(text for text in self.notes if shortened(text, SENTENCE) != self.sentence)
 
     @property
     def lines(self) -> list[Place]:

@@ -17,7 +17,7 @@ from paralign.catalogue.entries import Entry, Outcome, read_all
 from paralign.catalogue.lookup import arguments_of, entries_of
 from paralign.catalogue.naming import function_of, names, paddle_argument, paddle_name, torch_signature
 from paralign.catalogue.parameters import Kind, Signature, stored
-from paralign.catalogue.source_fixes import advice, is_compound
+from paralign.catalogue.source_fixes import advice
 from paralign.port.names.ownership import LIBRARIES
 from paralign.port.names.values import Form, Use
 from paralign.port.plans.conversions import conversions
@@ -241,10 +241,6 @@ def _in_a_template(call: str, name: str, given: ast.expr, ours: Signature) -> st
     way = conversions().calls.get(call)
     parts = re.findall(rf"(\w+)=\{{{re.escape(name)}\}}(?:\[(\d)\])?(?=[,)])", way.template) if way is not None and way.template else []
     elements = given.elts if isinstance(given, ast.Tuple | ast.List) else None
-    if elements is not None and any(isinstance(each, ast.Starred) for each in elements):
-        elements = None
-    whole = ast.unparse(given)
-    taken = f"({whole})" if is_compound(whole) else whole
     found = []
     for keyword, place in parts:
         if not _is_offered(keyword, ours):
@@ -254,7 +250,7 @@ def _in_a_template(call: str, name: str, given: ast.expr, ours: Signature) -> st
                 return ""
             found.append(f"{keyword}={ast.unparse(elements[int(place)])}")
         else:
-            found.append(f"{keyword}={taken}[{place}]" if place else f"{keyword}={whole}")
+            found.append(f"{keyword}={ast.unparse(given)}" + (f"[{place}]" if place else ""))
     return ", ".join(dict.fromkeys(found))
 
 
