@@ -98,32 +98,6 @@ def _is_state(value: ast.expr) -> bool:
     return called in ("Buffer", "Parameter")
 
 
-def is_of_numbers(container: ast.expr, around: Sequence[ast.AST]) -> bool:
-    """Whether a name stands for a list or dictionary of numbers, by what binds it before."""
-    scopes = [each for each in around if isinstance(each, (*FUNCTIONS, ast.Module))]
-    if not isinstance(container, ast.Name) or not scopes:
-        return False
-    bound = [each.value for scope in scopes for each in scope_of(scope).bindings.get(container.id, []) if not each.several]
-    return bool(bound) and all(map(_holds_numbers, bound))
-
-
-def _holds_numbers(value: ast.expr) -> bool:
-    if isinstance(value, ast.Call):
-        called = getattr(value.func, "attr", getattr(value.func, "id", ""))
-        owner = getattr(getattr(value.func, "value", None), "id", "")
-        return owner in ("np", "numpy") or called in ("Counter", "bytearray") or (called == "defaultdict" and _is_number_class(value.args))
-    if isinstance(value, ast.BinOp):
-        return _holds_numbers(value.left) or _holds_numbers(value.right)
-    if isinstance(value, ast.ListComp | ast.DictComp):
-        return isinstance(value.elt if isinstance(value, ast.ListComp) else value.value, ast.Constant)
-    parts = value.values if isinstance(value, ast.Dict) else value.elts if isinstance(value, ast.List) else [value]
-    return all(isinstance(each, ast.Constant) for each in parts)
-
-
-def _is_number_class(given: Sequence[ast.expr]) -> bool:
-    return len(given) == 1 and getattr(given[0], "id", "") in ("int", "float")
-
-
 def _is_new_by_name(call: ast.Call) -> bool:
     if isinstance(call.func, ast.Name):
         return call.func.id in _OF_PYTHON

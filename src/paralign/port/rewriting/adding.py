@@ -7,8 +7,9 @@ import ast
 from paralign.port.edits.held_parts import Whole, is_held, whole_of
 from paralign.port.edits.kept_tensors import kept_name
 from paralign.port.edits.ledger import Fate
+from paralign.port.edits.number_stores import is_of_numbers
 from paralign.port.edits.read_parts import kind_of_read_part
-from paralign.port.edits.shared_tensors import is_kept_item, is_kept_twice, is_of_numbers, is_shared, item_of
+from paralign.port.edits.shared_tensors import is_kept_item, is_kept_twice, is_shared, item_of
 from paralign.port.edits.tensor_results import SAME_OR_NEW, VIEWED, VIEWS
 from paralign.port.names.expression_forms import is_text, is_told_twice
 from paralign.port.names.observing import place
@@ -152,7 +153,7 @@ class SignConverter(CallConverter):
         places = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
         by_axes = (ast.Slice, ast.Compare, ast.List)
         plain = any(isinstance(each, by_axes) or getattr(each, "value", 0) in (None, Ellipsis) for each in places)
-        known = self._is_tensor(target.value) or self._is_one(target.value) or is_of_numbers(target.value, self._parents)
+        known = self._is_one(target.value) or is_of_numbers(target.value, self._parents)
         if plain or known or isinstance(target.slice, ast.Tuple) or self.hidden("_added_to_item("):
             return False
         self.needs("_added_to_item(")
