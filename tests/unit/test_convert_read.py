@@ -141,6 +141,23 @@ def unasked(asks):
     return x, x * kept
 
 
+def view_shift(asks):
+    x = start(asks)
+    y = (x * 1).view(2, 4)
+    r = y[0]
+    y += 3
+    return x, r * 3
+
+
+def cloned(asks):
+    x = start(asks)
+    y = x * 1
+    r = y[0:2]
+    r = r.clone()
+    y *= 2
+    return x, r * 3
+
+
 def looped(asks):
     x = start(asks)
     y = x * 1
@@ -155,9 +172,9 @@ def looped(asks):
 """
 
 #: what raises where a gradient is asked for, what raises at all times, and what is right
-ASKING = ["whole_fill", "whole_mul", "whole_set", "whole_t", "whole_attr", "looped"]
+ASKING = ["whole_fill", "whole_mul", "whole_set", "whole_t", "whole_attr", "looped", "view_shift"]
 COPIES = ["whole_expand"]
-RIGHT = ["whole_iadd", "whole_view", "elsewhere", "recurrent", "shape", "bound_anew", "other", "unasked"]
+RIGHT = ["whole_iadd", "whole_view", "elsewhere", "recurrent", "shape", "bound_anew", "other", "unasked", "cloned"]
 
 RUN = """def ran(function, asks):
     try:
@@ -227,6 +244,11 @@ def _found(lines):
         ("r = y[0]; y.mul_(2); r = x; r", ""),
         ("r = y[0]; y[1] = 2; r", ""),
         ("r = y[0]; y.add_(1); r", ""),
+        ("r = y[i]; y += 1; r", ""),
+        ("a, b = y.chunk(2); y += 1; b", "split"),
+        ("y = (x * 2).view(2, 2); r = y[0]; y += 1; r", "view"),
+        ("r = y[0]; r = r.clone(); y.mul_(2); r", ""),
+        ("r = y[0]; r = r[1:]; y.mul_(2); r", "view"),
         ("r = y[0]; y.data.mul_(2); r", ""),
         ("r = y[0]; y.t_(); r", ""),
         ("r = y[0]; y.mul(2); r", ""),

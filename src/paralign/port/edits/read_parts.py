@@ -8,7 +8,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from paralign.port.edits.held_parts import is_in_place, part_of
+from paralign.port.edits.kept_tensors import is_stored_new
 from paralign.port.edits.scope_index import FUNCTIONS, Binding, Scope, place_of, scope_of
+from paralign.port.edits.tensor_results import VIEWED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +30,11 @@ def kind_of_read_part(statement: ast.stmt, around: Sequence[ast.AST]) -> tuple[a
     for name, each, kind in _parts_of(scope).get(spelled, []):
         if place_of(each.statement) >= place_of(statement) or _is_bound_between(spelled, scope, each.statement, statement):
             continue
-        if (index is not None and not _meets(each.value, changed, index)) or (kind != "copy" and _is_shift(statement)):
+        if _is_made_anew(name, each.statement, statement, scope):
+            continue
+        if index is not None and not _meets(each.value, changed, index):
+            continue
+        if kind in ("view", "index") and _is_shift(statement) and (kind == "index" or not _is_view(spelled, statement, scope)):
             continue
         if _is_read_after(name, each, statement, scope, loops):
             return changed, kind
@@ -69,6 +75,14 @@ def _changed_by(statement: ast.stmt) -> tuple[ast.expr | None, ast.expr | None]:
     return (node, None) if isinstance(node, ast.expr) and _is_plain(node) else (None, None)
 
 
+def _is_view(name: str, statement: ast.stmt, scope: Scope) -> bool:
+    """Whether a tensor is a view, which a sign makes anew: its parts stay as they were."""
+    before = [each for each in scope.bindings.get(name, []) if place_of(each.statement) < place_of(statement)]
+    value = before[-1].value if before else None
+    called = getattr(value.func, "attr", getattr(value.func, "id", "")) if isinstance(value, ast.Call) else ""
+    return isinstance(statement, ast.AugAssign) and called in VIEWED
+
+
 def _is_shift(statement: ast.stmt) -> bool:
     """Whether a statement adds a literal number, which changes no gradient."""
     if isinstance(statement, ast.AugAssign):
@@ -103,6 +117,13 @@ def _meets(value: ast.expr, whole: ast.expr, index: ast.expr) -> bool:
 
 def _is_bound_between(spelled: str, scope: Scope, first: ast.stmt, last: ast.stmt) -> bool:
     return any(place_of(first) < place_of(each.statement) < place_of(last) for each in scope.bindings.get(spelled, []))
+
+
+def _is_made_anew(name: str, first: ast.stmt, last: ast.stmt, scope: Scope) -> bool:
+    """Whether a name that stood for a part is always given a new tensor before a statement."""
+    between = [each for each in scope.bindings.get(name, []) if place_of(first) < place_of(each.statement) < place_of(last)]
+    sure = [each for each in between if scope.lists.get(id(each.statement)) == scope.lists.get(id(first))]
+    return any(not each.several and is_stored_new(each.value) for each in sure)
 
 
 def _is_read_after(name: str, bound: Binding, statement: ast.stmt, scope: Scope, loops: Sequence[ast.stmt]) -> bool:
