@@ -6,7 +6,7 @@ import pytest
 from tests.unit.test_provenance import line_of, record
 
 from paralign.locate.provenance.programs.own_steps import early_update, late_update
-from paralign.locate.provenance.search.blame import Order
+from paralign.locate.provenance.search.blamed import Order
 
 __all__ = ["record"]
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from paralign.locate.provenance.programs import own_steps
-from paralign.locate.provenance.search.blame import Blamed, Order
+from paralign.locate.provenance.search.blamed import Blamed, Order
 from paralign.model import Finding, StageResult
 from paralign.report.language import say, speaking
 from paralign.stages.backward.own_step_causes import _line_with, divergence_at, trace

@@ -434,7 +434,7 @@ def test_a_table_of_which_a_part_is_written_over(record):
 
 def test_what_was_seen_counts_how_often():
     """Lists with the same distinct numbers differ where one has a number more often."""
-    from paralign.locate.provenance.search.blame import is_equal
+    from paralign.locate.provenance.values.expression_counterparts import is_equal
     from paralign.locate.provenance.values.value_graph import Expression
 
     one, other = (Expression(0, "a.py", 1, "display", "", ["l", held], np.unique(held)) for held in ([0.0, 0.5, 0.5], [0.0, 0.0, 0.5]))

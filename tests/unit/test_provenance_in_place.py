@@ -8,7 +8,7 @@ from tests.unit.test_provenance_counterparts import of_sample
 
 from paralign.locate.provenance import tracing_back
 from paralign.locate.provenance.programs import own_steps
-from paralign.locate.provenance.search.blame import Blamed
+from paralign.locate.provenance.search.blamed import Blamed
 from paralign.locate.provenance.values.seen_values import SeenApart
 
 __all__ = ["record"]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from paralign.locate.laboratory.watched import Watched
     from paralign.locate.lines.rule import Proposal
-    from paralign.locate.provenance.search.blame import Blamed
+    from paralign.locate.provenance.search.blamed import Blamed
     from paralign.locate.runs.dataflow import Graph, Operation
     from paralign.locate.types import Guilt
     from paralign.model import Point as PointType

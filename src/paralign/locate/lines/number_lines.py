@@ -20,7 +20,7 @@ from paralign.locate.runs.traverse import makers
 if TYPE_CHECKING:
     from paralign.locate.laboratory.watched import Watched
     from paralign.locate.lines.choose import Fault
-    from paralign.locate.provenance.search.blame import Blamed
+    from paralign.locate.provenance.search.blamed import Blamed
     from paralign.locate.runs.dataflow import Operation, Value
     from paralign.locate.runs.judgement import Judgement
 

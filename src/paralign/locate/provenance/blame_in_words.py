@@ -9,7 +9,7 @@ from paralign.locate.provenance.search.deciding_conditions import WholeCondition
 from paralign.model import TracedValue
 
 if TYPE_CHECKING:
-    from paralign.locate.provenance.search.blame import Blamed
+    from paralign.locate.provenance.search.blamed import Blamed
     from paralign.locate.provenance.values.value_graph import Expression
 
 #: characters of a value that are shown

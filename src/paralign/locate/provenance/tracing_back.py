@@ -12,7 +12,8 @@ from paralign.errors import WorkerFailed
 from paralign.locate.lines.rule import ablated
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.provenance.blame_in_words import said, value_of
-from paralign.locate.provenance.search.blame import Blamed, Search
+from paralign.locate.provenance.search.blame import Search
+from paralign.locate.provenance.search.blamed import Blamed
 from paralign.locate.provenance.search.deciding_conditions import Conditions
 from paralign.locate.provenance.values.expression_counterparts import TELLING, Counterparts, is_equal
 from paralign.locate.provenance.values.readings import is_part_of_path

@@ -14,7 +14,7 @@ import numpy as np
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.provenance.programs import own_steps
 from paralign.locate.provenance.programs.own_steps import Returned, Wrong, WrongTensor
-from paralign.locate.provenance.search.blame import Order
+from paralign.locate.provenance.search.blamed import Order
 from paralign.model import (
     Divergence,
     Finding,
@@ -27,7 +27,7 @@ from paralign.stages.backward.own_step_gradients import MULTIPLE, compare_gradie
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from paralign.locate.provenance.search.blame import Blamed
+    from paralign.locate.provenance.search.blamed import Blamed
     from paralign.model import Pair
     from paralign.stages.backward.own_step_records import Steps
     from paralign.stages.common.judging import Method

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paralign.locate.provenance.search.blame import Blamed
+from paralign.locate.provenance.search.blamed import Blamed
 from paralign.locate.provenance.tracing_back import name, recorded
 from paralign.locate.provenance.values.readings import setting_of
 

@@ -10,7 +10,8 @@ import numpy as np
 from paralign.comparison.laws import Family
 from paralign.locate.provenance import tracing_back
 from paralign.locate.provenance.search import crossed_names
-from paralign.locate.provenance.search.blame import Blamed, Search
+from paralign.locate.provenance.search.blame import Search
+from paralign.locate.provenance.search.blamed import Blamed
 from paralign.locate.provenance.values.readings import taken_as
 from paralign.locate.provenance.values.seen_values import Seen
 from paralign.locate.provenance.values.value_graph import COMMON

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import common
-from paralign.locate.provenance.search.blame import Blamed, Order, Search
+from paralign.locate.provenance.search.blame import Search
+from paralign.locate.provenance.search.blamed import Blamed, Order
 from paralign.locate.provenance.tracing_back import name, recorded, set_reference
 from paralign.locate.provenance.values.expression_counterparts import is_equal, origin
 from paralign.locate.provenance.values.expression_traits import identity

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from paralign.context import Context
-    from paralign.locate.provenance.search.blame import Blamed
+    from paralign.locate.provenance.search.blamed import Blamed
     from paralign.locate.provenance.tracing_back import Sides
     from paralign.locate.provenance.values.value_graph import Expression
     from paralign.model import Divergence

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from paralign.locate.provenance import tracing_back
 from paralign.locate.provenance.programs import own_steps
-from paralign.locate.provenance.search.blame import Blamed
+from paralign.locate.provenance.search.blamed import Blamed
 from paralign.locate.provenance.settings import optimizer_settings
 from paralign.locate.provenance.values.expression_counterparts import is_equal
 from paralign.locate.provenance.values.seen_values import Seen, SeenApart

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -18,18 +16,18 @@ from paralign.locate.provenance.search import (
     same_work,
     shared_files,
 )
+from paralign.locate.provenance.search.blamed import Blamed, blamed
 from paralign.locate.provenance.search.chosen_places import Places
 from paralign.locate.provenance.search.loop_series import LoopSeries
 from paralign.locate.provenance.search.other_codes import Codes
 from paralign.locate.provenance.search.selections import Selections, arrays_of
+from paralign.locate.provenance.search.wrong_order import WrongOrder
 from paralign.locate.provenance.values.casts import (
     CALLED,
     FAITHFUL,
     before_copies_and_casts,
     before_last_call,
     cast_number,
-    maker_before_casts,
-    maker_of_filling,
     number_before_call,
     number_before_cast,
 )
@@ -62,50 +60,6 @@ NEAR = 1e-3
 
 #: operators whose operands may change places
 _EXCHANGEABLE = frozenset({"Add", "Mult", "BitAnd", "BitOr", "BitXor"})
-
-
-class Order(Enum):
-    """On which side of a step's update, or clipping, the candidate does something.
-
-    The reference does something on the other side.
-    """
-
-    AFTER_UPDATE = "after the update"
-    BEFORE_UPDATE = "before the update"
-    AFTER_CLIPPING = "after the clipping"
-    BEFORE_CLIPPING = "before the clipping"
-
-
-@dataclass
-class Blamed:
-    """An expression at fault, what led from it to the wrong value, and the reference's.
-
-    ``placed``: it is right by itself, and not what the reference takes there. ``due``: what made the reference's value in place of the
-    wrong one that the search began with, where that is known. ``note``: what is said of it, '' for what is said of any expression.
-    ``is_alone``: all that it was made of was compared and is the reference's. ``order``: what is done in another order, None for an
-    expression that makes something wrong; ``is_same_work``: that is the same on both sides, by words and numbers.
-    """
-
-    expression: Expression
-    chain: list[Expression] = field(default_factory=list)
-    reference: Expression | None = None
-    placed: bool = False
-    due: Expression | None = None
-    note: str = ""
-    is_alone: bool = False
-    order: Order | None = None
-    is_same_work: bool = False
-
-    @property
-    def is_table(self) -> bool:
-        """Whether what is wrong has many numbers: a few may be another way to write a step."""
-        last = self.chain[-1] if self.chain else self.expression
-        return last.numbers is not None and last.numbers.size >= TELLING
-
-    @property
-    def source(self) -> str:
-        """The line to look at."""
-        return self.expression.source
 
 
 class Search:
@@ -144,7 +98,6 @@ class Search:
         self._sound = set(sound)
         self._right: dict[Expression, bool | None] = dict.fromkeys(self._sound, True)
         self._excused: dict[Expression, bool] = {}
-        self._settled: dict[Expression, bool] = {}
         self._strict: set[Expression] = set()
         behind_wrong = set(behind(candidate)) if excused else set()
         self._led = {
@@ -245,7 +198,7 @@ class Search:
 
     def _first(self) -> Blamed | None:
         if self.root.size > 1 and self.root.numbers is not None and self.is_right(self.root) and self.root.mark[0] == "a":
-            return self._first_disordered()
+            return self._first_in_other_order()
         chain: list[Expression] = []
         each, due, seen = self.root, self.reference, {self.root}
         while True:
@@ -257,9 +210,18 @@ class Search:
                 return Blamed(shared_files.place(led, self.defaults) or placed, led, beside, placed=True)
             due = beside
             if inner is None or inner in seen:
-                return self._handed_over(_blamed(each, chain, due))
+                return self._handed_over(blamed(each, chain, due))
             seen.add(inner)
             each = inner
+
+    def _first_in_other_order(self) -> Blamed | None:
+        """The first expression with right numbers in an order that the reference has nowhere."""
+        order = WrongOrder(self.root, self.seen, self.is_right)
+        firsts = order.firsts()
+        if not firsts:
+            return None
+        number = order.wrong_number(firsts)
+        return order.blamed(firsts[0]) if number is None else Search(number, None, self.seen, self.defaults).first()
 
     def _handed_over(self, found: Blamed | None) -> Blamed | None:
         """The call that gives a helper another of its parameters, where that explains it."""
@@ -541,52 +503,6 @@ class Search:
                 return {"left": theirs["right"], "right": theirs["left"]}
         return theirs
 
-    def _first_disordered(self) -> Blamed | None:
-        """The first expression with right numbers in an order that the reference has nowhere."""
-        led = self._led_to(self.root)
-        wrong = {e for e in led if has_telling_order(e) and not self.seen.has_ordered(e) and not counterpart_operand.is_repeated(e)}
-        above = self._made_of(wrong, led)
-        firsts = [e for e in led if e in wrong and not e.is_copy and e not in above]
-        operands = [inner for e in firsts for _, inner in e.values]
-        if len({e.source for e in firsts}) != 1 or not any(map(self._is_ordered, operands)):
-            return None
-        for inner in operands:
-            if inner.mark[0] == "s" and self.is_right(inner) is False:
-                return Search(inner, None, self.seen, self.defaults).first()
-        put = maker_of_filling(firsts[0])
-        if put is not None:
-            return Blamed(put, [put, firsts[0]], placed=True)
-        handed = maker_before_casts(firsts[0])
-        if handed is not None:
-            return Blamed(handed, [handed, firsts[0]], placed=True)
-        return _blamed(firsts[0], [firsts[0]], None)
-
-    def _led_to(self, root: Expression) -> list[Expression]:
-        """A value and what it was made of, up to right numbers and right orders."""
-        return list(reached([root], lambda each: each.operands if each is root or not self._is_settled(each) else []))
-
-    def _made_of(self, wrong: Iterable[Expression], led: Iterable[Expression]) -> set[Expression]:
-        """What others of these values were made of wrong ones."""
-        users: dict[Expression, list[Expression]] = {}
-        for each in led:
-            if each is self.root or not self._is_settled(each):
-                for inner in each.operands:
-                    users.setdefault(inner, []).append(each)
-        first = [user for each in wrong for user in users.get(each, ()) if user is not each]
-        return set(reached(first, lambda each: users.get(each, ())))
-
-    def _is_settled(self, each: Expression) -> bool:
-        """Whether a value is a right number, or many in their right order."""
-        if each not in self._settled:
-            is_ordered = has_telling_order(each) and self.seen.has_ordered(each)
-            self._settled[each] = is_ordered or (not has_telling_order(each) and each.mark[0] == "s" and bool(self.is_right(each)))
-        return self._settled[each]
-
-    def _is_ordered(self, each: Expression) -> bool:
-        """Whether an operand, or each part of a list, is in an order of the reference's."""
-        parts = [inner for _, inner in each.values] if each.kind == "display" else [each]
-        return all(has_telling_order(e) and self.seen.has_ordered(e) for e in parts)
-
 
 def _are_near(one: Expression, other: Expression | None) -> bool:
     """Whether two values have the same numbers but for what float32 makes of a long way."""
@@ -594,11 +510,3 @@ def _are_near(one: Expression, other: Expression | None) -> bool:
         return False
     far = NEAR * max(float(np.max(np.abs(other.numbers), initial=0.0)), 1e-30)
     return bool(np.all(np.abs(one.numbers - other.numbers) <= far))
-
-
-def _blamed(each: Expression, chain: list[Expression], due: Expression | None) -> Blamed | None:
-    """The last of a chain that stands in a file of the user's."""
-    while chain and (not chain[-1].file or each.kind == "input"):
-        chain.pop()
-        each = chain[-1] if chain else each
-    return Blamed(each, chain[::-1], due) if chain else None

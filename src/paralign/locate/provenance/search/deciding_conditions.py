@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from paralign.locate.provenance.search.blame import Blamed, Search
+from paralign.locate.provenance.search.blame import Search
+from paralign.locate.provenance.search.blamed import Blamed
 from paralign.locate.provenance.search.decisions import Column, Masks, Turns, are_mostly_in, asks_alike, compared, masks_of, turns_of
 from paralign.locate.provenance.search.selections import MANY, are_in, within
 from paralign.locate.provenance.values.expression_counterparts import TELLING, doing, is_equal, origin

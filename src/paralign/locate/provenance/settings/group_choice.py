@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from paralign.locate.provenance.search.blame import Blamed
+from paralign.locate.provenance.search.blamed import Blamed
 from paralign.locate.provenance.tracing_back import name, recorded
 from paralign.locate.provenance.values.value_graph import behind
 

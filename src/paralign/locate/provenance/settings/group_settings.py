@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from paralign.locate.provenance.search.blame import Blamed, Search
+from paralign.locate.provenance.search.blame import Search
+from paralign.locate.provenance.search.blamed import Blamed
 from paralign.locate.provenance.tracing_back import STEPS, name, recorded, wrong_itself
 from paralign.locate.provenance.values.expression_counterparts import is_equal, origin
 from paralign.locate.provenance.values.readings import setting_of, taken_as

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from paralign.locate.provenance.search.blame import Blamed, Search
+from paralign.locate.provenance.search.blame import Search
+from paralign.locate.provenance.search.blamed import Blamed
 from paralign.locate.provenance.settings.ruling_schedule import of_name, of_number, of_ruling
 from paralign.locate.provenance.settings.schedule_times import of_counting, of_times
 from paralign.locate.provenance.tracing_back import STEPS, WRITTEN, behind_all, is_close, name, recorded, wrong_itself

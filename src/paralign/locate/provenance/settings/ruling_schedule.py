@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paralign.locate.provenance.search.blame import Blamed
+from paralign.locate.provenance.search.blamed import Blamed
 from paralign.locate.provenance.tracing_back import is_close
 from paralign.locate.provenance.values.expression_counterparts import origin
 from paralign.locate.provenance.values.value_graph import COMMON, READINGS, keys_of
