@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from paralign.worker.process import files
+from paralign.worker.sides.frames import is_users
 
 WATCH = """
 import json, os, sys
@@ -256,6 +257,29 @@ def test_what_is_neither_file_nor_folder_has_no_fingerprint(tmp_path):
     assert files.fingerprint(str(tmp_path / "pipe")) is None
     for name in ("nowhere", "dangling", "dangling/x"):
         assert files.fingerprint(str(tmp_path / name)) == files.ABSENT
+
+
+def test_where_a_place_lies_is_looked_up_once_and_through_links(tmp_path, monkeypatch):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    source = tmp_path / "real" / "model.py"
+    source.write_text("")
+    (tmp_path / "real" / "second.py").symlink_to("model.py")
+    for way in ("real/model.py", "link/model.py", "link/second.py", "link/../link/model.py"):
+        assert files.real_place(str(tmp_path / way)) == os.path.realpath(source), way
+    monkeypatch.chdir(tmp_path)
+    assert files.real_place("link/model.py") == os.path.realpath(source)
+    monkeypatch.chdir(tmp_path / "link")
+    assert files.real_place("model.py") == os.path.realpath(source), "a relative path is looked up anew"
+
+    asked = []
+    monkeypatch.setattr(os, "lstat", lambda path, lstat=os.lstat: asked.append(path) or lstat(path))
+    before = files.system_folders()
+    assert not is_users(str(tmp_path / "link" / "model.py"), [*before, os.path.realpath(tmp_path)])
+    asked.clear()
+    assert files.system_folders() == before
+    assert is_users(str(tmp_path / "link" / "model.py"), before)
+    assert not asked, "each frame of a stack would be looked up again"
 
 
 def test_packages_laid_into_a_folder_of_any_name_are_not_the_users_code(seen, tmp_path):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence,
 
 from paralign.worker.instrumentation.expressions import FRAME, RECORDER
 from paralign.worker.instrumentation.rewriting import rewrite
-from paralign.worker.process.files import system_folders
+from paralign.worker.process.files import real_place, system_folders
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -65,7 +65,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 def is_users(path: str, system: Sequence[str]) -> bool:
     """Whether a file is neither the interpreter's, nor installed, nor paralign's."""
-    real = os.path.realpath(path)
+    real = real_place(path)
     return not any(real.startswith(folder + os.sep) for folder in system)
 
 

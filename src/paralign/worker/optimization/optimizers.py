@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional,
 from paralign.adapters.finding import frameworks
 from paralign.dtypes import unboxed
 from paralign.worker.optimization.several import Several
-from paralign.worker.process.files import system_folders
+from paralign.worker.process.files import real_place, system_folders
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
@@ -86,7 +86,7 @@ class Built:
 
     def _is_users(self, path: str) -> bool:
         if path not in self._known:
-            real = os.path.realpath(path)
+            real = real_place(path)
             self._known[path] = not path.startswith("<") and not any(real.startswith(folder + os.sep) for folder in self._system)
         return self._known[path]
 

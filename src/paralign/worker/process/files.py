@@ -273,7 +273,23 @@ def system_folders() -> List[str]:
     folders += [p for p in sys.path if os.path.basename(p.rstrip(os.sep)) in _INSTALLED]  # those that a .pth file or PYTHONPATH adds
     folders += [package for path in dict.fromkeys(sys.path) for package in _installed_into(path)]
     folders += [PACKAGE, *packages.homes()]
-    return [os.path.realpath(f) for f in folders]
+    return [real_place(f) for f in folders]
+
+
+def real_place(path: str) -> str:
+    """Where a source file or a folder of packages lies, without links.
+
+    Absolute paths are looked up once in the life of the process: every frame of a stack is asked for, again and again.
+    """
+    return _real_place(path) if os.path.isabs(path) else os.path.realpath(path)
+
+
+@lru_cache(maxsize=None)
+def _real_place(path: str) -> str:
+    folder, name = os.path.split(path)
+    if folder == path or name in ("", os.curdir, os.pardir) or os.path.islink(path):
+        return os.path.realpath(path)
+    return os.path.join(_real_place(folder), name)
 
 
 @lru_cache(maxsize=None)

@@ -7,7 +7,7 @@ import traceback
 from typing import List
 
 from paralign.errors import message_of
-from paralign.worker.process.files import system_folders
+from paralign.worker.process.files import real_place, system_folders
 from paralign.worker.protocol import Raised
 
 #: frames that are shown where none is the user's
@@ -40,7 +40,8 @@ def is_users(file: str, folders: List[str]) -> bool:
     """Whether a source file lies outside of the system and of installed packages."""
     if file.startswith("<"):
         return False
-    return not any(os.path.realpath(file).startswith(folder + os.sep) for folder in folders)
+    real = real_place(file)
+    return not any(real.startswith(folder + os.sep) for folder in folders)
 
 
 def _syntax(error: SyntaxError) -> List[str]:

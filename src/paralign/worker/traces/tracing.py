@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTupl
 
 import numpy as np
 
-from paralign.worker.process.files import PACKAGE, system_folders
+from paralign.worker.process.files import PACKAGE, real_place, system_folders
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
@@ -330,7 +330,7 @@ class Tracer:
 
     def _is_users(self, path: str) -> bool:
         if path not in self._files:
-            real = os.path.realpath(path)
+            real = real_place(path)
             self._files[path] = not path.startswith("<") and not any(real.startswith(folder + os.sep) for folder in self._system)
         return self._files[path]
 

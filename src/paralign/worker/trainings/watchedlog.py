@@ -22,7 +22,7 @@ from paralign.errors import UsageError
 from paralign.trainlog import Band, TrainLog
 from paralign.trainlog.lines import EVAL, TRAIN, Row
 from paralign.worker.draws.redrawing import Redrawing
-from paralign.worker.process.files import PACKAGE, system_folders
+from paralign.worker.process.files import PACKAGE, real_place, system_folders
 from paralign.worker.protocol import Redraw
 from paralign.worker.trainings.handed_outputs import Outputs
 from paralign.worker.trainings.handover import Given, Keeping
@@ -441,7 +441,7 @@ def caller() -> Optional[str]:
     system = system_folders()
     frame: Any = sys._getframe(1)  # noqa: SLF001 - Python's own way to look at its stack
     while frame is not None:
-        path = os.path.realpath(frame.f_code.co_filename)
+        path = real_place(frame.f_code.co_filename)
         if not frame.f_code.co_filename.startswith("<") and not any(path.startswith(folder + os.sep) for folder in (*system, PACKAGE)):
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back
