@@ -11,6 +11,7 @@ import json
 import math
 import zlib
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from paralign.capture.bounds import open_regular
@@ -27,6 +28,8 @@ from paralign.report.words import WORDS
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from jinja2 import Template
 
     from paralign.capture import Capture
     from paralign.model import CheckResult
@@ -100,6 +103,22 @@ class Both:
     chinese: Told
 
 
+@cache
+def _template() -> Template:
+    """The page's template, compiled once a process."""
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ImportError as fault:
+        raise UsageError("the page needs jinja2, which is not installed", hint="pip install jinja2") from fault
+    environment = Environment(
+        loader=PackageLoader("paralign", "report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.globals.update(
+        figure=figure, section=_section, differing=_differing, lookup=_lookup, in_chinese=_in_chinese, values_of=_values_of
+    )
+    return environment.get_template("page.html.j2")
+
+
 def html(both: Both, *, title: str = "paralign", command: str = "", language: str = "en", figures: dict[str, Any] | None = None) -> str:
     """The page.
 
@@ -113,20 +132,10 @@ def html(both: Both, *, title: str = "paralign", command: str = "", language: st
     Raises:
         UsageError: jinja2 is not installed.
     """
-    try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-    except ImportError as fault:
-        raise UsageError("the page needs jinja2, which is not installed", hint="pip install jinja2") from fault
-    environment = Environment(
-        loader=PackageLoader("paralign", "report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.globals.update(
-        figure=figure, section=_section, differing=_differing, lookup=_lookup, in_chinese=_in_chinese, values_of=_values_of
-    )
     report, known = both.english, figures or {}
     first = next((stage for stage in report.stages if stage.faults and stage.verdict != ALIGNED), None)
     failed = next((stage for stage in report.stages if stage.raised), None) if first is None else None
-    return environment.get_template("page.html.j2").render(
+    return _template().render(
         report=report,
         chinese=both.chinese,
         title=one_line(title),
