@@ -37,6 +37,9 @@ WORKER = [
     *(f"paralign.worker.sides.{name}" for name in ("side", "session", "frames")),
 ]
 
+#: the compiler that PyTorch imports when the first optimizer is built: 800 modules, a second
+LATER = {"torch": "torch._dynamo"}
+
 #: what the command does not have imported beforehand: adapters import frameworks
 KEPT_OUT = "paralign.adapters.", "paralign.compat", "paralign.init", "paralign.testing", "paralign.__main__"
 
@@ -166,6 +169,8 @@ class WorkerNursery(Nursery):
         _import(self.framework)
         for name in WORKER:
             importlib.import_module(name)
+        if self.framework in LATER and LATER[self.framework] not in sys.modules:
+            sys.meta_path.insert(0, Aside(LATER[self.framework]))
 
     def work(self, command):
         from paralign.adapters import packages
@@ -186,6 +191,7 @@ class CommandNursery(Nursery):
 
     def prepare(self):
         importlib.import_module("paralign.cli")
+        importlib.import_module("paralign.report.page")._template()
         ask(lambda: self.folder)
 
     def work(self, command):
@@ -207,6 +213,35 @@ class CommandNursery(Nursery):
             path.unlink()
             gc.collect()
             gc.freeze()
+
+
+class Aside:
+    """Has a package imported, and finds it when it is imported again: until then it is not there, as in a worker that is started.
+
+    Args:
+        name: of the package; the attribute of the one around it goes too.
+    """
+
+    def __init__(self, name):
+        importlib.import_module(name)
+        self._name = name
+        self._modules = {each: sys.modules.pop(each) for each in list(sys.modules) if each == name or each.startswith(name + ".")}
+        self._spec = self._modules[name].__spec__
+        around, _, last = name.rpartition(".")
+        vars(sys.modules[around]).pop(last, None)
+
+    def find_spec(self, name, _path=None, _target=None):
+        if name != self._name:
+            return None
+        return importlib.util.spec_from_loader(name, self)
+
+    def create_module(self, _spec):
+        sys.meta_path.remove(self)
+        sys.modules.update(self._modules)
+        return self._modules[self._name]
+
+    def exec_module(self, module):
+        module.__spec__ = self._spec
 
 
 def become(request, pipes):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import json
+import sys
 import tempfile
 from pathlib import Path
 
@@ -94,3 +96,27 @@ def test_a_forked_command_is_like_a_started_one(nurseries, tmp_path):
     assert (forked.returncode, forked.stdout, forked.stderr) == (started.returncode, started.stdout, started.stderr)
     assert forked.returncode == 2
     assert "nowhere" in forked.stderr
+
+
+def test_a_package_laid_aside_is_imported_once_and_not_there_before(nursery, tmp_path, monkeypatch):
+    (tmp_path / "around" / "aside").mkdir(parents=True)
+    (tmp_path / "around" / "__init__.py").write_text("runs = []\n")
+    (tmp_path / "around" / "aside" / "__init__.py").write_text(
+        "import around\nfrom around.aside import inner\naround.runs.append(inner.VALUE)\n"
+    )
+    (tmp_path / "around" / "aside" / "inner.py").write_text("VALUE = 3\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "meta_path", [nursery.Aside("around.aside"), *sys.meta_path])
+    around = sys.modules["around"]
+    assert not [name for name in sys.modules if name.startswith("around.")]
+    assert not hasattr(around, "aside")
+
+    inner = importlib.import_module("around.aside.inner")
+    assert inner.VALUE == 3
+    assert around.aside is sys.modules["around.aside"]
+    assert around.aside.inner is inner is sys.modules["around.aside.inner"]
+    assert around.runs == [3]
+    assert around.aside.__spec__.origin == around.aside.__file__
+    assert not [finder for finder in sys.meta_path if isinstance(finder, nursery.Aside)]
+    for name in [each for each in sys.modules if each == "around" or each.startswith("around.")]:
+        monkeypatch.delitem(sys.modules, name)
