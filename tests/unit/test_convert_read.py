@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from paralign.port.drafts.converted import convert_code
-from paralign.port.edits.read_parts import kind_of_read_part
+from paralign.port.edits.read_parts import read_parts
 
 PROGRAM = """import torch
 
@@ -219,7 +219,7 @@ def _found(lines):
     def walk(node, around):
         around = [*around, node]
         if isinstance(node, ast.stmt):
-            found.append(kind_of_read_part(node, around)[1])
+            found.extend(each.kind for each in read_parts(node, around))
         for each in ast.iter_child_nodes(node):
             walk(each, around)
 

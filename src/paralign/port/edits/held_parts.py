@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from paralign.port.edits.scope_index import FUNCTIONS, Binding, Scope, behind, place_of, scope_of
 from paralign.port.edits.tensor_results import COPIED, OF_FORM, OF_LAYERS, OF_NO_ELEMENT, OF_TENSORS, SPLIT, VIEWED, VIEWS
-from paralign.port.names.expression_forms import is_dotted
+from paralign.port.names.expression_forms import is_dotted, is_kept_form
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -110,18 +110,32 @@ def part_of(value: ast.expr, *, several: bool, scope: Scope) -> Whole | None:
     if isinstance(value, ast.IfExp):
         return _one_of((value.body, value.orelse), several=several, scope=scope)
     if several:
-        return _split(value, scope) or (None if isinstance(value, ast.Call) or not is_dotted(value) else Whole(value, "view"))
+        return _split(value, scope) or (None if isinstance(value, ast.Call) or not is_kept_form(value) else Whole(value, "view"))
+    if isinstance(value, ast.Name):
+        return _of_another_name(value, scope)
     if isinstance(value, ast.Subscript):
-        found = _split(value.value, scope) or part_of(value.value, several=False, scope=scope)
-        kind = _kind_of(value.slice)
-        if kind and found is not None:
-            return found._replace(kind=kind) if kind == "index" and found.kind == "view" else found
-        return Whole(value.value, kind) if kind and is_dotted(value.value) else None
+        return _by_index(value, scope)
     source = _viewed(value)
     if source is None:
         return None
-    found = part_of(source, several=False, scope=scope) or (Whole(source, "view") if is_dotted(source) else None)
+    found = None if isinstance(source, ast.Name) else part_of(source, several=False, scope=scope)
+    found = found or (Whole(source, "view") if is_kept_form(source) else None)
     return found._replace(kind="copy") if found is not None and _called(value) in COPIED else found
+
+
+def _of_another_name(name: ast.Name, scope: Scope) -> Whole | None:
+    """The whole of a part that a name stands for, where another name is given it."""
+    before = [each for each in scope.before(name) if _end_of(each.statement) <= place_of(name)]
+    return part_of(before[-1].value, several=before[-1].several, scope=scope) if before else None
+
+
+def _by_index(value: ast.Subscript, scope: Scope) -> Whole | None:
+    """The whole of what an index takes."""
+    kind = _kind_of(value.slice, scope)
+    found = _split(value.value, scope) or part_of(value.value, several=False, scope=scope)
+    if kind and found is not None and not isinstance(value.value, ast.Name):
+        return found._replace(kind=kind) if kind == "index" and found.kind == "view" else found
+    return Whole(value.value, kind) if kind and is_kept_form(value.value) else None
 
 
 def _viewed(value: ast.expr) -> ast.expr | None:
@@ -159,7 +173,7 @@ def _split(value: ast.expr, scope: Scope) -> Whole | None:
         return next((each for each in (_split(given, scope) for given in value.args) if each is not None), None)
     source = _given(value) if _called(value) in SPLIT and isinstance(value, ast.Call) else None
     kind = "view" if _called(value) == "unbind" else "copy" if _called(value) in COPIED else "split"
-    return Whole(source, kind) if source is not None and is_dotted(source) else None
+    return Whole(source, kind) if source is not None and is_kept_form(source) else None
 
 
 def _called(value: ast.expr) -> str:
@@ -174,7 +188,7 @@ def _given(call: ast.Call) -> ast.expr | None:
     return call.args[0] if call.args else None
 
 
-def _kind_of(index: ast.expr) -> str:
+def _kind_of(index: ast.expr, scope: Scope) -> str:
     """What an index gives: a view by numbers and slices, else told at run time.
 
     Empty for a copy by a list, and for an item of a dictionary.
@@ -182,8 +196,29 @@ def _kind_of(index: ast.expr) -> str:
     places = index.elts if isinstance(index, ast.Tuple) else [index]
     if any(isinstance(each, ast.List | ast.Compare | ast.JoinedStr) or isinstance(getattr(each, "value", 0), str) for each in places):
         return ""
-    plain = [each.operand if isinstance(each, ast.UnaryOp) else each for each in places]
-    return "view" if all(isinstance(each, ast.Slice | ast.Constant) for each in plain) else "index"
+    return "view" if all(isinstance(each, ast.Slice) or _is_number(each, scope) for each in places) else "index"
+
+
+def _is_number(node: ast.expr, scope: Scope) -> bool:
+    """Whether a place of an index is a number: a literal one, or one that counts a loop."""
+    if isinstance(node, ast.UnaryOp | ast.BinOp):
+        return all(_is_number(each, scope) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr))
+    if isinstance(node, ast.Call):
+        return getattr(node.func, "id", "") in ("int", "len")
+    if not isinstance(node, ast.Name):
+        return isinstance(node, ast.Constant)
+    bound = scope.bindings.get(node.id, [])
+    return bool(bound) and node.id not in scope.given and all(_counts(node.id, each, scope) for each in bound)
+
+
+def _counts(name: str, bound: Binding, scope: Scope) -> bool:
+    """Whether what binds a name gives a number."""
+    if not isinstance(bound.statement, ast.For | ast.AsyncFor):
+        return not bound.several and not isinstance(bound.value, ast.Name) and _is_number(bound.value, scope)
+    target, over = bound.statement.target, _called(bound.value)
+    first = target.elts[0] if isinstance(target, ast.Tuple) else target
+    counted = over == "range" if first is target else over == "enumerate"
+    return counted and isinstance(first, ast.Name) and first.id == name
 
 
 def _root(node: ast.expr) -> str:

@@ -38,6 +38,8 @@ class Kept:
         self.handed_on: set[str] = set()
         self._note_handed_on(tree, [])
         for node in ast.walk(tree):
+            if isinstance(node, ast.Assign) and len(node.targets) > 1:  # each of them holds it
+                self.handed_on |= {name for each in node.targets if (name := kept_name(each))}
             for target, value in bound_by(node):
                 self.spelled[ast.unparse(target)].append(value)
                 if name := kept_name(target):
@@ -53,7 +55,7 @@ class Kept:
         """Note the attributes and keys whose tensors something else may keep."""
         name = kept_name(node) if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Load) else ""
         called = bool(around) and isinstance(around[-1], ast.Call) and around[-1].func is node
-        if name and not called and isinstance(node, ast.expr) and (_is_given_back(around) or not is_passing(node, around)):
+        if name and not called and isinstance(node, ast.expr) and (_is_given_back(node, around) or not is_passing(node, around)):
             self.handed_on.add(name)
         around.append(node)
         for each in ast.iter_child_nodes(node):
@@ -142,12 +144,16 @@ def _handed(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
         yield given[0].value, given[1]
 
 
-def _is_given_back(around: Sequence[ast.AST]) -> bool:
-    """Whether a function gives an expression back, alone or among others."""
-    at = len(around) - 1
-    while at >= 0 and isinstance(around[at], ast.Tuple | ast.List | ast.Dict):
-        at -= 1
-    return at >= 0 and isinstance(around[at], ast.Return | ast.Yield)
+def _is_given_back(node: ast.AST, around: Sequence[ast.AST]) -> bool:
+    """Whether a function gives an expression back, or a part of it, alone or among others."""
+    for each in reversed(around):
+        part = isinstance(each, ast.Subscript) and each.value is node
+        viewed = isinstance(each, ast.Attribute) and (each.attr in VIEWED or each.attr in VIEWS)
+        called = isinstance(each, ast.Call) and isinstance(node, ast.Attribute) and each.func is node and node.attr in VIEWED
+        if not (part or viewed or called or isinstance(each, ast.Tuple | ast.List | ast.Dict)):
+            return isinstance(each, ast.Return | ast.Yield)
+        node = each
+    return False
 
 
 def _called(value: ast.AST) -> str:

@@ -8,7 +8,9 @@ from collections import defaultdict
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from paralign.port.edits.keeping import gathers, keeper_of
 from paralign.port.edits.tensor_results import NEW, VIEWED, VIEWS
+from paralign.port.names.expression_forms import is_kept_form
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,22 +32,40 @@ _Place = tuple[int, int]
 
 
 class Binding(NamedTuple):
-    """What binds a name: statement, value, and whether the name is one of the value's."""
+    """What binds a name: statement, value, and whether the name is one of the value's.
+
+    ``twice`` where something beside the name is given the same value.
+    """
 
     statement: ast.stmt
     value: ast.expr
     several: bool
+    twice: bool = False
 
 
 class Read(NamedTuple):
     """Where a name is read.
 
-    ``passing`` where nothing keeps it there, ``within`` where a function within reads it.
+    ``passing`` where nothing keeps it there, ``within`` where a function within reads it, ``keeping`` where a container is
+    given it.
     """
 
     place: _Place
     passing: bool
     within: bool
+    keeping: bool = False
+
+
+class Stored(NamedTuple):
+    """What a container is given without a name of its own.
+
+    ``keeper`` is the name of what is made of it; empty where it has none.
+    """
+
+    value: ast.expr
+    statement: ast.stmt
+    keeper: str
+    several: bool
 
 
 class Scope:
@@ -56,6 +76,8 @@ class Scope:
         self.reads: dict[str, list[Read]] = defaultdict(list)
         self.deleted: set[str] = set()
         self.lists: dict[int, int] = {}
+        self.stored: list[Stored] = []
+        self.given = _given(scope)
         self.is_module = isinstance(scope, ast.Module)
         for each in _statements(scope):
             for name, binding in _bindings(each):
@@ -71,12 +93,49 @@ class Scope:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Del):
             self.deleted.add(node.id)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and getattr(around[-1], "attr", "") not in _OF_FORM:
-            self.reads[node.id].append(Read(place_of(node), is_passing(node, around), within))
+            keeping = not within and keeper_of(node, around) is not None
+            self.reads[node.id].append(Read(place_of(node), is_passing(node, around), within, keeping))
+        if not within and isinstance(node, ast.Name | ast.Subscript | ast.Call | ast.Attribute):
+            self._note_stored(node, around)
         around.append(node)
         inner = within or (len(around) > 1 and isinstance(node, (*FUNCTIONS, ast.Lambda)))
         for each in ast.iter_child_nodes(node):
             self._walk(each, around, within=inner)
         around.pop()
+
+    def _note_stored(self, node: ast.Name | ast.Subscript | ast.Call | ast.Attribute, around: list[ast.AST]) -> None:
+        """Note what a container is given; a comprehension's name stands for what it runs over."""
+        keeper = keeper_of(node, around)
+        statement = next((each for each in reversed(around) if isinstance(each, ast.stmt)), None)
+        if keeper is None or statement is None or self._is_of_tensor(statement):
+            return
+        root: ast.AST = node
+        while isinstance(root, ast.Attribute | ast.Subscript):
+            root = root.value
+        over = [
+            each.iter
+            for outer in around
+            if isinstance(outer, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp)
+            for each in outer.generators
+            if isinstance(root, ast.Name) and any(isinstance(inner, ast.Name) and inner.id == root.id for inner in ast.walk(each.target))
+        ]
+        if over:
+            self.stored.append(Stored(over[-1], statement, keeper, several=True))
+        elif not isinstance(node, ast.Name):
+            self.stored.append(Stored(node, statement, keeper, several=False))
+
+    def _is_of_tensor(self, statement: ast.stmt) -> bool:
+        """Whether a statement writes into an item of a tensor, which copies.
+
+        A call or arithmetic made it.
+        """
+        target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+        if not isinstance(target, ast.Subscript) or isinstance(getattr(target.slice, "value", None), str):
+            return False
+        bound = [each.value for each in self.bindings.get(ast.unparse(target.value), [])]
+        return any(isinstance(each, ast.BinOp) and not isinstance(each.left, ast.List) for each in bound) or any(
+            isinstance(each, ast.Call) and not gathers(each) for each in bound
+        )
 
     def before(self, node: ast.Name) -> list[Binding]:
         """What binds a name in front of a place where it stands."""
@@ -127,7 +186,8 @@ def place_of(node: ast.stmt | ast.expr) -> _Place:
 
 def behind(statement: ast.stmt) -> _Place:
     """Where the places behind a binding begin: a loop's are in its body."""
-    return place_of(statement.body[0]) if isinstance(statement, ast.For | ast.AsyncFor) else _end(statement)
+    inner = getattr(statement, "body", None)
+    return place_of(inner[0]) if inner and isinstance(inner[0], ast.stmt) else _end(statement)
 
 
 def _end(node: ast.stmt) -> _Place:
@@ -143,21 +203,59 @@ def _statements(scope: ast.AST) -> Iterator[ast.stmt]:
             yield from _statements(each)
 
 
+def _given(scope: ast.AST) -> frozenset[str]:
+    """The parameters of a function."""
+    if not isinstance(scope, (*FUNCTIONS, ast.Lambda)):
+        return frozenset()
+    return frozenset(each.arg for each in ast.walk(scope.args) if isinstance(each, ast.arg))
+
+
 def _bindings(statement: ast.stmt) -> Iterator[tuple[str, Binding]]:
-    """The names that a statement binds."""
+    """The names that a statement binds, and the attributes and keys of names."""
+    for each in _own_expressions(statement):
+        for inner in ast.walk(each):
+            if isinstance(inner, ast.NamedExpr):
+                yield inner.target.id, Binding(statement, inner.value, several=False, twice=True)
+    for target, value, several, twice in _bound(statement):
+        for name, binding in _targets(statement, target, value, several=several):
+            yield name, binding._replace(twice=twice)
+    for case in statement.cases if isinstance(statement, ast.Match) else []:
+        for node in ast.walk(case.pattern):
+            if isinstance(node, ast.MatchAs | ast.MatchStar) and node.name is not None and isinstance(statement, ast.Match):
+                yield node.name, Binding(statement, statement.subject, several=True, twice=True)
+
+
+def _bound(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr, bool, bool]]:
+    """Each target of a statement and its value.
+
+    And whether it is one of the value's, and whether something else is given the value too.
+    """
     if isinstance(statement, ast.Assign):
-        for target in statement.targets:
-            yield from _targets(statement, target, statement.value, several=False)
+        yield from ((target, statement.value, False, len(statement.targets) > 1) for target in statement.targets)
     elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
-        yield from _targets(statement, statement.target, statement.value, several=False)
+        yield statement.target, statement.value, False, False
     elif isinstance(statement, ast.For | ast.AsyncFor):
-        yield from _targets(statement, statement.target, statement.iter, several=True)
+        yield statement.target, statement.iter, True, False
+    elif isinstance(statement, ast.With | ast.AsyncWith):
+        yield from ((each.optional_vars, each.context_expr, False, True) for each in statement.items if each.optional_vars is not None)
+
+
+def _own_expressions(statement: ast.stmt) -> Iterator[ast.expr]:
+    """The expressions of a statement; not those of statements within."""
+    for each in ast.iter_child_nodes(statement):
+        if isinstance(each, ast.expr):
+            yield each
+        elif isinstance(each, ast.withitem):
+            yield each.context_expr
 
 
 def _targets(statement: ast.stmt, target: ast.expr, value: ast.expr, *, several: bool) -> Iterator[tuple[str, Binding]]:
     """The names of a target: ``a, b = x, y`` binds each to its own value."""
     if isinstance(target, ast.Name):
         yield target.id, Binding(statement, value, several)
+    elif isinstance(target, ast.Attribute | ast.Subscript):
+        if is_kept_form(target):
+            yield ast.unparse(target), Binding(statement, value, several)
     elif isinstance(target, ast.Starred):
         yield from _targets(statement, target.value, value, several=True)
     elif isinstance(target, ast.Tuple | ast.List):

@@ -48,7 +48,7 @@ def is_shared(node: ast.Name, around: Sequence[ast.AST], is_new: Callable[[ast.C
         return True
     loops = [each for each in around if isinstance(each, ast.For | ast.AsyncFor | ast.While)]
     later = [each for each in scope.bindings[node.id] if any(_is_within(place_of(each.statement), loop) for loop in loops)]
-    if any(each.several or may_be_held(each.value, is_new) for each in (*reaching, *later)):
+    if any(each.several or each.twice or may_be_held(each.value, is_new) for each in (*reaching, *later)):
         return True
     return _is_handed_on(node, scope, place_of(reaching[0].statement), loops)
 

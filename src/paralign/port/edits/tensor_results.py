@@ -61,17 +61,17 @@ SEVERAL = frozenset({
 })  # fmt: skip
 
 #: functions and methods whose several results are views of the tensor that is split
-SPLIT = frozenset({"chunk", "dsplit", "hsplit", "split", "split_with_sizes", "tensor_split", "unbind", "vsplit"})
+SPLIT = frozenset({"broadcast_tensors", "chunk", "dsplit", "hsplit", "split", "split_with_sizes", "tensor_split", "unbind", "vsplit"})
 
 #: functions and methods whose result is a view of the tensor
 VIEWED = frozenset({
-    "diagonal", "expand", "expand_as", "flatten", "movedim", "moveaxis", "narrow", "permute", "ravel", "reshape", "select", "squeeze",
-    "swapaxes", "swapdims", "t", "transpose", "unflatten", "unsqueeze", "view", "view_as",
+    "broadcast_to", "diagonal", "expand", "expand_as", "flatten", "movedim", "moveaxis", "narrow", "permute", "ravel", "reshape",
+    "select", "squeeze", "swapaxes", "swapdims", "t", "transpose", "unflatten", "unsqueeze", "view", "view_as",
 })  # fmt: skip
 
 
 #: functions and methods whose result is a copy in Paddle, whether or not a gradient is asked for
-COPIED = frozenset({"dsplit", "expand", "expand_as", "hsplit", "tensor_split", "vsplit"})
+COPIED = frozenset({"broadcast_tensors", "broadcast_to", "dsplit", "expand", "expand_as", "hsplit", "tensor_split", "vsplit"})
 
 
 def gives_several(node: ast.AST) -> bool:

@@ -34,6 +34,15 @@ def is_told_twice(node: ast.expr) -> bool:
     return isinstance(node, ast.Name)
 
 
+def is_kept_form(node: ast.expr) -> bool:
+    """Whether an expression is a name, or what attributes and keys that are texts keep of one."""
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        if isinstance(node, ast.Subscript) and not isinstance(getattr(node.slice, "value", None), str):
+            return False
+        node = node.value
+    return isinstance(node, ast.Name)
+
+
 def is_text(node: ast.expr) -> bool:
     """Whether an expression is a text by its form: what it is the key of is a dictionary."""
     if isinstance(node, ast.BinOp):

@@ -8,7 +8,7 @@ from paralign.port.edits.held_parts import Whole, is_held, whole_of
 from paralign.port.edits.kept_tensors import kept_name
 from paralign.port.edits.ledger import Fate
 from paralign.port.edits.number_stores import is_of_numbers
-from paralign.port.edits.read_parts import kind_of_read_part
+from paralign.port.edits.read_parts import ReadPart, read_parts
 from paralign.port.edits.shared_tensors import is_kept_item, is_kept_twice, is_shared, item_of
 from paralign.port.edits.tensor_results import SAME_OR_NEW, VIEWED, VIEWS
 from paralign.port.names.expression_forms import is_text, is_told_twice
@@ -73,15 +73,24 @@ class SignConverter(CallConverter):
 
     def note_read_part(self, node: ast.stmt) -> None:
         """Let a change raise where a part that is read later would keep its gradient."""
-        changed, kind = kind_of_read_part(node, self._parents) if self.seen.imported else (None, "")
-        if changed is None or self.hidden("_parts_kept("):
+        found = read_parts(node, self._parents) if self.seen.imported else []
+        if not found or self.hidden("_parts_kept("):
             return
         self.needs("_parts_kept(")
-        end = self.text.end(node)
-        self.text.edit(end, end, f"; _parts_kept({self.text.source(changed)}, {kind!r})", node, closes=True)
+        calls = "; ".join(map(self._asked_for, found))
+        if isinstance(node, ast.Return):
+            self.text.edit(self.text.start(node), self.text.start(node), f"{calls}; ", node)
+        else:
+            end = self.text.end(node)
+            self.text.edit(end, end, f"; {calls}", node, closes=True)
         self.note(
             node, "torch.Tensor", Fate.REWRITTEN, "raises where a part that is read later asks for a gradient, or is a copy in Paddle"
         )
+
+    def _asked_for(self, part: ReadPart) -> str:
+        """The call that raises where a part is kept; it is asked which of several kinds it is."""
+        asked = part.names if part.kind in ("index", "split") else ()
+        return f"_parts_kept({self.text.source(part.whole)}, {part.kind!r}{''.join(f', lambda: {each}' for each in asked)})"
 
     def told(self, whole: Whole) -> str:
         """A whole and its kind, for helpers of the file.
@@ -198,7 +207,8 @@ class SignConverter(CallConverter):
         names = self._names_of(node)
         if names == ["torch.nn.Sequential"]:
             return any(map(self._is_layer_of_results, node.args))
-        return bool(names) and all(name.startswith("torch.nn.") and name.rpartition(".")[2] not in _SAME for name in names)
+        made = all(name.startswith("torch.nn.") and name.rpartition(".")[2] not in _SAME for name in names)
+        return bool(names) and made and not any(name.startswith("torch.nn.Module.") for name in names)
 
     def belongs(self, target: ast.expr) -> bool:
         """Whether a target belongs to an imported module."""

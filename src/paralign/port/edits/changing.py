@@ -1,0 +1,113 @@
+"""What a statement changes in place: whole tensors, and parts of them."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from paralign.port.edits.held_parts import is_in_place
+from paralign.port.edits.tensor_results import VIEWED, VIEWS
+from paralign.port.names.expression_forms import is_kept_form
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: statements whose expressions run once, before what they hold
+_SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
+
+
+class Change(NamedTuple):
+    """A tensor that is changed, and what is written of it, by its index.
+
+    ``past`` where no gradient sees it: through ``.data``, or by what starts parameters.
+    """
+
+    whole: ast.expr
+    at: ast.expr | None = None
+    past: bool = False
+
+
+def changes_of(statement: ast.stmt) -> list[Change]:
+    """The tensors that a statement changes in place."""
+    if not isinstance(statement, _SIMPLE):
+        return []
+    found = [each for target in _targets(statement) if (each := _written(target, sign=isinstance(statement, ast.AugAssign)))]
+    for node in _calls(statement):
+        found += _changed_by(node)
+    return list({(ast.dump(each.whole), each.past): each for each in reversed(found)}.values())
+
+
+def _targets(statement: ast.stmt) -> Iterator[ast.expr]:
+    targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+    for each in targets:
+        if isinstance(each, ast.Tuple | ast.List):
+            yield from each.elts
+        elif each is not None:
+            yield each
+
+
+def _written(target: ast.expr, *, sign: bool) -> Change | None:
+    """What an assignment writes into; a sign changes the whole of a name."""
+    if isinstance(target, ast.Subscript) and not isinstance(getattr(target.slice, "value", None), str):
+        return _changed(target)
+    return Change(target) if sign and is_kept_form(target) else None
+
+
+def _calls(statement: ast.stmt) -> Iterator[ast.Call]:
+    """The calls of a statement; not those of functions within."""
+    waiting: list[ast.AST] = [statement]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Call):
+            yield node
+        waiting += [each for each in ast.iter_child_nodes(node) if not isinstance(each, ast.Lambda)]
+
+
+def _changed_by(call: ast.Call) -> Iterator[Change]:
+    """What a call changes: its object, what a function is given first, or ``out``."""
+    func = call.func
+    for each in call.keywords:
+        if each.arg == "out" and (found := _changed(each.value)):
+            yield found
+    name = getattr(func, "attr", getattr(func, "id", ""))
+    if not is_in_place(name):
+        return
+    of_module = isinstance(func, ast.Name) or _module_of(func) in ("torch", "F", "functional", "init")
+    node = (call.args[0] if call.args else None) if of_module else func.value if isinstance(func, ast.Attribute) else None
+    found = _changed(node) if node is not None else None
+    if found:
+        yield found._replace(past=found.past or _module_of(func) == "init")
+
+
+def _module_of(func: ast.expr) -> str:
+    """The last name of the module that a function is taken from, as programs call it."""
+    value = func.value if isinstance(func, ast.Attribute) else None
+    return getattr(value, "attr", getattr(value, "id", ""))
+
+
+def _changed(node: ast.expr) -> Change | None:
+    """The tensor that is changed where an expression of it is."""
+    index, past, direct = None, False, True
+    while not is_kept_form(node) or (isinstance(node, ast.Attribute) and node.attr in {"data", *VIEWS}):
+        if isinstance(node, ast.Subscript):
+            index, direct = (node.slice if direct else None), False
+            node = node.value
+        elif isinstance(node, ast.Attribute):
+            past, index = past or node.attr == "data", None if node.attr in VIEWS else index
+            direct = direct and node.attr not in VIEWS
+            if node.attr == "grad":
+                return None
+            node = node.value
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and (node.func.attr in VIEWED or is_in_place(node.func.attr))
+        ):
+            whole = is_in_place(node.func.attr)
+            index, direct = (index if whole else None), direct and whole
+            node = node.func.value
+        else:
+            return None
+    if isinstance(node, ast.Attribute) and node.attr == "grad":
+        return None
+    return Change(node, index, past)
