@@ -313,3 +313,71 @@ def test_a_list_of_which_one_number_is_another(record):
     seen = Seen(sides[0].expressions)
     assert seen.has(reading) is False
     assert seen.has(next(e for e in sides[1].expressions if e.mark == ["l", [3.0, 0.4, 10.0]])) is True
+
+
+# -- lists of tables: several entries of one key --------------------------------------------------------------------------------
+
+STACKS = {
+    "the items of each": """
+        import json
+        def kept(section):
+            return {key: value for key, value in section.items() if key != "use"}
+        def block(width, rate):
+            return width * rate
+        def run():
+            with open("settings.json") as file:
+                given = json.load(file)
+            return [block(**kept(each)) for each in given["blocks"]][1]
+        """,
+    "a loop": """
+        import json
+        def run():
+            with open("settings.json") as file:
+                given = json.load(file)
+            made = []
+            for each in given["blocks"]:
+                made.append(each["width"] * each["rate"])
+            return made[1]
+        """,
+    "numbered": """
+        import json
+        def run():
+            with open("settings.json") as file:
+                given = json.load(file)
+            made = []
+            for number, each in enumerate(given["blocks"]):
+                made.append(each["width"] * each["rate"] + 0 * number)
+            return made[1]
+        """,
+}
+
+
+def stack(*rates, last=True):
+    """Blocks with a rate each, a line each, from the fourth line on; the last without one on request."""
+    blocks = [{"use": "conv", "width": 3, "rate": rate} for rate in rates] + [{"use": "pool", "width": 5}] * (not last)
+    lines = ",\n".join(map(json.dumps, blocks))
+    return f'{{\n"other": {{"rate": 0.75}},\n"blocks": [\n{lines}\n]}}\n'
+
+
+@pytest.mark.parametrize("case", STACKS)
+def test_the_table_of_a_list_that_has_the_value(record, case):
+    """The rate of the second block stands in the first too."""
+    texts = [stack(0.125, 0.375, 0.625), stack(0.125, 0.125, 0.625)]
+    assert first(record, STACKS[case], "settings.json", *texts) == "settings.json:5"
+
+
+def test_tables_of_toml_in_a_list(record):
+    program = STACKS["the items of each"].replace("import json", "import tomllib").replace('"settings.json"', '"settings.toml", "rb"').replace("json.load(", "tomllib.load(")  # fmt: skip
+    texts = [
+        f'[net]\nblocks = [\n    {{ use = "conv", width = 3, rate = 0.125 }},\n    {{ use = "conv", width = 3, rate = {rate} }},\n]\n'
+        for rate in (0.375, 0.125)
+    ]
+    program = program.replace('given["blocks"]', 'given["net"]["blocks"]')
+    assert first(record, program, "settings.toml", *texts) == "settings.toml:4"
+
+
+def test_tables_that_are_not_all_alike_are_not_told_apart_by_their_order(record):
+    """Four turns of the loop and three rates: which block lacks one is not known, so no line of the file is named."""
+    program = STACKS["a loop"].replace('each["width"] * each["rate"]', 'each["width"] * each.get("rate", 1.0)')
+    texts = [stack(0.125, rate, 0.625, last=False) for rate in (0.375, 0.125)]
+    assert first(record, program, "settings.json", *texts).startswith("program.py:")

@@ -50,6 +50,9 @@ CHAIN = 8
 #: steps of a schedule that are looked at: an optimizer that is not stepped costs nothing but the recording
 STEPS = 64
 
+#: what a layer along one axis gives the other, as a padding and as a stride
+TWO_AXES = (0, 1)
+
 #: kinds of expressions whose value stands there as it is
 WRITTEN = frozenset({"constant", SETTING})
 
@@ -304,13 +307,18 @@ def _holding(calls: Iterable[Expression], value: Any) -> Expression | None:
 
 
 def _is(each: Expression, value: Any) -> bool:
-    """Whether an expression has a value; a list of equal numbers is as good as the number."""
+    """Whether an expression has a value; a list of equal numbers is as good as the number.
+
+    So is a list of two whose first is 0 or 1: layers along one axis run as those along two.
+    """
     if isinstance(value, str):
         return bool(each.scalar == value)
     numbers = value if isinstance(value, (list, tuple)) else [value]
     if each.mark[0] not in ("s", "l") or each.numbers is None or not numbers or not all(map(is_number, numbers)):
         return False
     own = each.mark[1] if each.mark[0] == "l" else [each.mark[1]]
+    if len(own) == 1 and len(numbers) == len(TWO_AXES) and numbers[0] in TWO_AXES:
+        numbers = numbers[1:]
     if len(own) != len(numbers) and not len({*own}) == len({*numbers}) == 1:
         return False
     return all(math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-30) for a, b in zip(own, numbers, strict=False))

@@ -466,8 +466,14 @@ class Search:
         return unseen[0]
 
     def _is_written_alike(self, setting: Expression) -> bool:
-        """Whether the reference's files have the entry too: then another should be taken."""
-        return any(e.kind == SETTING and e.label == setting.label and e.mark == setting.mark for e in self.defaults)
+        """Whether the reference's files have the entry too: then another should be taken.
+
+        Of tables in a list the one of its place counts, where both files have as many.
+        """
+        entries = [e for e in self.defaults if e.kind == SETTING and e.label == setting.label]
+        if setting.turn is not None and any(e.turn == setting.turn and e.mark != setting.mark for e in entries):
+            return False
+        return any(e.mark == setting.mark for e in entries)
 
     def _has_wrong_number(self, each: Expression) -> bool:
         """Whether a number is wrong in an object; a text may be a side's own name."""

@@ -52,6 +52,9 @@ _SECTION = re.compile(r"^\[{1,2}([^\[\]\n]{1,200})\]", re.MULTILINE)
 #: a number as JSON, YAML and TOML write it
 _NUMBER = re.compile(r"[+-]?(?:\d{1,300}(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?$")
 
+#: what stands behind a key whose entries follow on lines of their own
+_OPENING = ("", "[", "{")
+
 #: an entry of a list of YAML on a line of its own
 _DASH = re.compile(r"[ \t]*\n[ \t]*-[ \t]+([^\n#]+)")
 
@@ -94,14 +97,33 @@ class SettingsFiles:
         """Whether some entry has a key and a value."""
         return any(is_value(entry.value, value) for entry in self.entries.get(key, ()))
 
-    def place(self, key: str, value: Any, around: Iterable[str] = ()) -> Entry | None:
-        """The one entry with a key and a value, told apart by what is around it."""
-        found = [entry for entry in self.entries.get(key, ()) if is_value(entry.value, value)]
-        if len(found) > 1:
-            words = set(around)
-            shared = [len(words & set(entry.around)) for entry in found]
-            found = [entry for entry, count in zip(found, shared, strict=True) if count == max(shared)]
-        return found[0] if len(found) == 1 else None
+    def place(self, key: str, value: Any, around: Iterable[str] = (), turns: Iterable[tuple[int, int]] = ()) -> Entry | None:
+        """The one entry with a key and a value.
+
+        Several are told apart by what is around them, then by their order: ``turns`` has, for loops that the value came through, the
+        number of the turn and how many there were.
+        """
+        named, words = self.entries.get(key, ()), set(around)
+        found = _nearest([entry for entry in named if is_value(entry.value, value)], words)
+        if len(found) == 1:
+            return found[0]
+        alike = [entry for entry in named if found and entry.file == found[0].file and entry.around == found[0].around]
+        numbers = {number for number, count in turns if count == len(alike) and is_value(alike[number].value, value)}
+        return alike[numbers.pop()] if len(numbers) == 1 else None
+
+    def turn(self, entry: Entry) -> tuple[int, int] | None:
+        """The number of an entry among those of its key in its file, and how many these are.
+
+        None of a line that has no key.
+        """
+        alike = [other for other in self.entries.get(entry.key, ()) if other.file == entry.file]
+        return next(((number, len(alike)) for number, other in enumerate(alike) if other is entry), None)
+
+
+def _nearest(entries: list[Entry], words: set[str]) -> list[Entry]:
+    """Those around which most of some words stand."""
+    shared = [len(words & set(entry.around)) for entry in entries]
+    return [entry for entry, count in zip(entries, shared, strict=True) if count == max(shared)]
 
 
 def is_value(written: Any, value: Any) -> bool:
@@ -150,7 +172,7 @@ def _of_json(path: Path, text: str) -> Iterator[Entry]:
                 return
             continue
         yield Entry(str(path), line(match.start(1)), match[1], value, tuple(key for _, key in around))
-        if isinstance(value, dict):
+        if isinstance(value, (dict, list)):
             around.append((end, match[1]))
 
 
@@ -167,7 +189,8 @@ def _of_lines(path: Path, text: str) -> Iterator[Entry]:
         section = [name for place, name in heads[:1] if place < start]
         yield Entry(str(path), line(start), match[2], _value(text, match.end()), (*section, *(key for _, key in around)))
         end = text.find("\n", match.end())
-        if not text[match.end() : end if end >= 0 else None].partition("#")[0].strip():
+        rest = text[match.end() : end if end >= 0 else None].partition("#")[0].strip()
+        if rest in _OPENING:
             around.append((depth, match[2]))
     for bare in _BARE.finditer(text):
         yield Entry(str(path), line(bare.start(1)), bare[1], _plain(bare[2]))

@@ -50,6 +50,9 @@ _HANDED = frozenset({"element", "item"})
 #: what a reading takes where nobody has seen how the value came to its object
 _UNKNOWN = frozenset({"object", "index", "self"})
 
+#: calls whose elements are pairs, the key or number of each before its value
+_PAIRS = frozenset({"items", "enumerate"})
+
 #: roles of what an event takes besides values: the object of a method counts, what decides between two values does not
 _ASIDE = frozenset({"test"})
 
@@ -100,6 +103,8 @@ class Expression:
     site: int = -1
     #: the conditions that let it be evaluated, or left it the values that it took
     conditions: list[Expression | Left] = field(default_factory=list, repr=False)
+    #: of an entry of a file: its number among those of its key there, and how many these are
+    turn: tuple[int, int] | None = None
 
     @property
     def source(self) -> str:
@@ -258,14 +263,18 @@ class ValueGraph:
 
     def _add_settings(self, settings: SettingsFiles) -> None:
         """Let values read from an object lead to the entry of a file of that name and value."""
+        if not settings.entries:
+            return
         known: dict[tuple[str, int, str], Expression] = {}
-        for each in list(self.expressions) if settings.entries else ():
-            entry = _entry(each, settings)
+        walked = WalkedElements(self.expressions)
+        for each in list(self.expressions):
+            entry = _entry(each, settings, walked)
             if entry is None:
                 continue
             place = entry.file, entry.line, entry.key
             if place not in known:
                 known[place] = Expression(len(self.expressions), entry.file, entry.line, SETTING, entry.key, each.mark, each.numbers)
+                known[place].turn = settings.turn(entry)
                 self.expressions.append(known[place])
             each.inputs.append((SETTING, known[place]))
             known[place].users.append(each)
@@ -315,6 +324,41 @@ class ValueGraph:
         return self.expressions[(self._roots.get("model") or 0) + 1 : self._roots.get("step:0")]
 
 
+class WalkedElements:
+    """Which element a loop had: the key beside it, and the number of its turn.
+
+    Args:
+        expressions: of a whole recording, in their order.
+    """
+
+    def __init__(self, expressions: Iterable[Expression]) -> None:
+        self._walked: dict[Expression, list[Expression]] = {}
+        self._places: dict[Expression, tuple[Expression, int]] = {}
+        for each in expressions:
+            iterable = next((inner for role, inner in each.inputs if role == "iterable"), None) if each.kind == "element" else None
+            if iterable is not None:
+                elements = self._walked.setdefault(iterable, [])
+                self._places[each] = iterable, len(elements)
+                elements.append(each)
+
+    def key(self, each: Expression) -> str | None:
+        """The text beside a value where a dictionary's items are gone through; None elsewhere."""
+        iterable, place = self._places.get(each, (None, 0))
+        if iterable is None or iterable.word != "items" or place % 2 == 0:
+            return None
+        beside = self._walked[iterable][place - 1].scalar
+        return beside if isinstance(beside, str) else None
+
+    def turn(self, each: Expression) -> tuple[int, int] | None:
+        """The number of the turn in which a loop had a value, and how many turns there were."""
+        iterable, place = self._places.get(each, (None, 0))
+        if iterable is None or iterable.word == "items":
+            return None
+        each_turn = 2 if iterable.word in _PAIRS else 1
+        turns, rest = divmod(len(self._walked[iterable]), each_turn)
+        return None if rest else (place // each_turn, turns)
+
+
 def keys_of(each: Expression) -> list[str]:
     """What a reading asks its object for: an attribute, a text in brackets or for ``get``."""
     if each.kind == "attribute":
@@ -328,20 +372,24 @@ def keys_of(each: Expression) -> list[str]:
     return texts[::-1] if is_reader else []
 
 
-def _entry(each: Expression, settings: SettingsFiles) -> Entry | None:
+def _entry(each: Expression, settings: SettingsFiles, walked: WalkedElements) -> Entry | None:
     """The entry of a file that a reading has its value from."""
-    if each.kind in _HANDED and isinstance(each.scalar, str):
+    beside = walked.key(each)
+    if beside is None and each.kind in _HANDED and isinstance(each.scalar, str):
         return settings.line(each.scalar)
     if each.mark[0] not in ("s", "l"):
         return None
     if each.kind in READINGS and not {role for role, _ in each.inputs} <= _UNKNOWN:
         return None
-    keys = [key for key in keys_of(each) if settings.has(key, each.mark[1])]
+    asked = keys_of(each) if beside is None else [beside]
+    keys = [key for key in asked if settings.has(key, each.mark[1])]
     if not keys:
         return None
-    around = [key for inner in behind(each) for key in keys_of(inner)]
+    led = behind(each)
+    around = [key for inner in led for key in keys_of(inner)]
+    turns = [turn for inner in led if (turn := walked.turn(inner)) is not None]
     for key in keys:
-        entry = settings.place(key, each.mark[1], [*keys, *around])
+        entry = settings.place(key, each.mark[1], [*keys, *around], turns)
         if entry is not None:
             return entry
     return None
