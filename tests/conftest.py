@@ -140,6 +140,15 @@ def _processes_started(request):
         _nurseries.asleep = False
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _programs_forked(request):
+    """Programs that the tests of a module run are forked, where the module says so."""
+    with pytest.MonkeyPatch.context() as patch:
+        if _nurseries is not None and request.node.get_closest_marker("programs") is not None:
+            patch.setattr(subprocess, "run", _nurseries.running(subprocess.run))
+        yield
+
+
 class Done(NamedTuple):
     """A finished command."""
 

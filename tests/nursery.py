@@ -1,4 +1,6 @@
-"""Workers of tests, and the command, are forked from processes that have imported what they need: two frameworks cost more than most checks.
+"""Workers, the command, and programs that tests write, are forked from processes that have imported what they need.
+
+Two frameworks cost more than most checks.
 
 Each is a process of its own, with its own pipes, variables, working directory and process group, as one that is started. What an
 interpreter reads while it starts has to be as in the process that it is forked from: otherwise, and for other programs, it is started.
@@ -12,6 +14,7 @@ import importlib
 import importlib.util
 import json
 import os
+import re
 import runpy
 import selectors
 import signal
@@ -21,6 +24,7 @@ import sys
 import tempfile
 import threading
 import traceback
+import types
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,6 +33,9 @@ FRAMEWORKS = "torch", "paddle", "numpy"
 
 #: the nursery of the command ``paralign``
 COMMAND = "paralign"
+
+#: the nurseries of programs, by the framework that they import
+PROGRAMS = {"paddle": "program-paddle", "torch": "program-torch"}
 
 #: what a worker imports for its first job
 WORKER = [
@@ -48,6 +55,9 @@ MOST = 1 << 20
 
 #: variables that tests and shells set, and that nothing reads while it is imported
 FREE = frozenset({"PWD", "OLDPWD", "SHLVL", "_", "PATH", "VIRTUAL_ENV", "TMPDIR", "COLUMNS", "LINES", "TERM", "PYTHONUNBUFFERED"})
+
+#: variables that frameworks set when they are imported, or an optimizer is built: otherwise nothing would be forked after that
+FREE |= {"CUSTOM_DEVICE_ROOT", "TORCHINDUCTOR_CACHE_DIR"}
 FREE_BEGINNINGS = "PYTEST_", "PARALIGN_"
 
 
@@ -169,8 +179,7 @@ class WorkerNursery(Nursery):
         _import(self.framework)
         for name in WORKER:
             importlib.import_module(name)
-        if self.framework in LATER and LATER[self.framework] not in sys.modules:
-            sys.meta_path.insert(0, Aside(LATER[self.framework]))
+        lay_aside(self.framework)
 
     def work(self, command):
         from paralign.adapters import packages
@@ -184,6 +193,35 @@ class WorkerNursery(Nursery):
             standing.serve(command[2], command[3:], self.program._die_with_parent, self.program._serve)
         else:
             self.program.main(command[1])
+
+
+class ProgramNursery(Nursery):
+    """Programs of a framework: ``python path.py arguments``, ``python -c text arguments``."""
+
+    def __init__(self, folder, listening, framework):
+        super().__init__(folder, listening)
+        self.framework = framework
+
+    def prepare(self):
+        importlib.import_module(self.framework)
+        lay_aside(self.framework)
+
+    def work(self, command):
+        if command[0] == "-c":
+            file, text = "<string>", command.pop(1)
+            sys.path.insert(0, "")
+        else:
+            file, text = command[0], Path(command[0]).read_bytes()
+            sys.path.insert(0, str(Path(file).resolve().parent))
+        sys.argv = command
+        main = sys.modules["__main__"] = types.ModuleType("__main__")
+        if file != "<string>":
+            main.__file__ = str(Path(file).absolute())
+        try:
+            exec(compile(text, file, "exec"), vars(main))
+        finally:
+            threading._shutdown()
+            atexit._run_exitfuncs()
 
 
 class CommandNursery(Nursery):
@@ -213,6 +251,12 @@ class CommandNursery(Nursery):
             path.unlink()
             gc.collect()
             gc.freeze()
+
+
+def lay_aside(framework):
+    """Have what a framework imports late imported, and not there."""
+    if framework in LATER and LATER[framework] not in sys.modules:
+        sys.meta_path.insert(0, Aside(LATER[framework]))
 
 
 class Aside:
@@ -273,7 +317,12 @@ def main(kind, address, path):
         listening.listen(64)
         sys.stdout.write("listening\n")
         sys.stdout.flush()
-        nursery = CommandNursery(folder, listening) if kind == COMMAND else WorkerNursery(folder, listening, kind, path)
+        if kind == COMMAND:
+            nursery = CommandNursery(folder, listening)
+        elif kind in PROGRAMS.values():
+            nursery = ProgramNursery(folder, listening, kind.rpartition("-")[2])
+        else:
+            nursery = WorkerNursery(folder, listening, kind, path)
         nursery.serve()
 
 
@@ -358,6 +407,20 @@ def framework_of(command):
     return framework if framework in FRAMEWORKS else ""
 
 
+def imported_by(command, cwd):
+    """The framework that a program imports: ``python path.py`` or ``python -c text``; '' where a nursery cannot run it."""
+    if len(command) < 2 or command[0] != sys.executable:
+        return ""
+    word = os.fspath(command[1])
+    if word == "-c":
+        text = command[2]
+    elif word.endswith(".py"):
+        text = Path(cwd or "", word).read_text(encoding="utf-8")
+    else:
+        return ""
+    return next((name for name in PROGRAMS if re.search(rf"^\s*(import|from) {name}\b", text, re.MULTILINE)), "")
+
+
 def forked(address, command, options):
     """A worker of the nursery at an address."""
     read, stdin = os.pipe()
@@ -413,9 +476,9 @@ class Nurseries:
         self.main = str(MAIN.parents[1] / "__main__.py")
         for name, found in (("variables.json", variables), ("own.json", own)):
             (self._folder / name).write_text(json.dumps(telling(found)))
-        for kind in (*FRAMEWORKS, COMMAND):
+        for kind in (*FRAMEWORKS, *PROGRAMS.values(), COMMAND):
             command = [sys.executable, "-u", __file__, kind, str(self._folder / kind), str(MAIN)]
-            env = own if kind == COMMAND else variables
+            env = variables if kind in FRAMEWORKS else own
             with (self._folder / f"{kind}.log").open("wb") as log:
                 process = subprocess.Popen(
                     command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, cwd=self._folder, env=env, start_new_session=True
@@ -426,14 +489,40 @@ class Nurseries:
 
     def run(self, arguments, cwd, timeout):
         """Run the command ``paralign``, as :func:`subprocess.run`."""
-        folder = self.place()
         command = [sys.executable, "-m", "paralign", *arguments]
-        if folder is None or telling(os.environ) != json.loads((folder / "own.json").read_text()):
+        if not self._serves():
             return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=timeout, check=False)
+        code, out, err = self._ran(COMMAND, [self.main, *arguments], cwd, timeout)
+        return subprocess.CompletedProcess(command, code, out, err)
+
+    def running(self, run):
+        """``run``, which is :func:`subprocess.run`, but programs that import a framework are forked."""
+
+        def forking(command, **options):
+            known = {"cwd": None, "timeout": None, "check": False} | options
+            framework = imported_by(command, known["cwd"])
+            plain = known.pop("capture_output", False) and known.pop("text", False) and len(known) == len(("cwd", "timeout", "check"))
+            if not framework or not plain or not self._serves():
+                return run(command, **options)
+            words = [os.fspath(word) for word in command[1:]]
+            done = subprocess.CompletedProcess(command, *self._ran(PROGRAMS[framework], words, known["cwd"], known["timeout"]))
+            if known["check"]:
+                done.check_returncode()
+            return done
+
+        return forking
+
+    def _serves(self):
+        """Whether a process can be forked that has this one's variables."""
+        folder = self.place()
+        return folder is not None and telling(os.environ) == json.loads((folder / "own.json").read_text())
+
+    def _ran(self, kind, words, cwd, timeout):
+        """The exit code of a forked process, and what it wrote."""
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors, Path(os.devnull).open("rb") as nothing:
             pipes = [each.fileno() for each in (nothing, out, errors)]
             options = {"cwd": cwd or Path.cwd(), "env": os.environ}
-            connection, pid = requested(str(folder / COMMAND), [self.main, *arguments], options, pipes)
+            connection, pid = requested(str(self._folder / kind), words, options, pipes)
             process = Forked(connection, pid, None, None)
             try:
                 process.wait(timeout)
@@ -445,7 +534,7 @@ class Nurseries:
             for each in (out, errors):
                 each.seek(0)
                 texts.append(each.read().decode())
-        return subprocess.CompletedProcess(command, process.returncode, *texts)
+        return process.returncode, *texts
 
     def close(self):
         for process in self._started:

@@ -226,11 +226,11 @@ def test_a_side_that_fails_gives_the_verdict_error(project, how):
 
 
 def test_a_side_that_hangs_is_ended(project):
-    project.write(timeout=12)
+    project.write(timeout=5)
     project.edit("candidate", "    return x @", "    import time; print('asleep', flush=True); time.sleep(1000)\n        return x @")
     done = project.check("forward", timeout=60)
     assert done.code == 3
-    assert "timeout: forward took longer than 12 s" in done.out
+    assert "timeout: forward took longer than 5 s" in done.out
     assert "asleep" in done.out
 
 
@@ -446,7 +446,7 @@ CHILD = """    import subprocess, sys, time
 
 @pytest.mark.processes
 def test_what_a_worker_started_ends_with_it(project):
-    project.write(timeout=12)
+    project.write(timeout=5)
     project.edit("candidate", "    return x @", CHILD)
     project.check("forward", timeout=60)
     child = Path("/proc") / (project.folder / "child.txt").read_text()

@@ -9,6 +9,8 @@ import pytest
 from paralign.port.drafts.converted import convert_code
 from paralign.port.edits.ledger import Fate
 
+pytestmark = pytest.mark.programs
+
 pytest.importorskip("torch")
 pytest.importorskip("paddle")
 

@@ -8,6 +8,8 @@ import pytest
 
 from paralign.port.drafts.converted import convert_code
 
+pytestmark = pytest.mark.programs
+
 pytest.importorskip("torch")
 pytest.importorskip("paddle")
 

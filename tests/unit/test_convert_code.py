@@ -16,6 +16,8 @@ from paralign.port.drafts.converted import convert_code
 from paralign.port.edits.ledger import Fate, FileFate
 from paralign.port.plans.conversions import conversions
 
+pytestmark = pytest.mark.programs
+
 ROOT = Path(__file__).resolve().parents[2]
 HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n"
 

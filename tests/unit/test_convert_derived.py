@@ -17,6 +17,8 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+pytestmark = pytest.mark.programs
+
 #: programs that print what they compute; each is of one way of writing a call
 PROGRAMS = {
     "a method from its function": "x = torch.tensor([0.5, -2.0])\nprint([round(each, 4) for each in x.erfc().tolist()], [round(each, 3) for each in (x * 2).rad2deg().tolist()])",

@@ -9,6 +9,8 @@ import pytest
 
 from paralign.port.drafts.converted import convert_code
 
+pytestmark = pytest.mark.programs
+
 HELD = """import torch
 from torch import nn
 

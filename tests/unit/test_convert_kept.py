@@ -12,6 +12,8 @@ import pytest
 from paralign.port.drafts.converted import convert_code
 from paralign.port.edits.kept_tensors import Kept
 
+pytestmark = pytest.mark.programs
+
 PROGRAM = """import numpy as np
 import torch
 

@@ -11,6 +11,8 @@ from paralign.port.drafts.converted import convert_code
 from paralign.port.edits.ledger import Fate
 from paralign.port.plans.operators import as_calls, is_operator
 
+pytestmark = pytest.mark.programs
+
 PROGRAM = """import torch
 from torch import nn
 import torch.nn.functional as F

@@ -9,6 +9,8 @@ import pytest
 
 from paralign.port.drafts.converted import convert_code
 
+pytestmark = pytest.mark.programs
+
 PROGRAM = """import torch
 from torch import nn
 import torch.nn.functional as F

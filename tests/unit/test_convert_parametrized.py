@@ -10,6 +10,8 @@ import pytest
 from paralign.port.drafts.converted import convert_code
 from paralign.port.edits.ledger import Fate
 
+pytestmark = pytest.mark.programs
+
 PROGRAM = r"""
 import torch
 import torch.nn.functional as F

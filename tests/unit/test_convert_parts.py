@@ -14,6 +14,8 @@ from paralign.port.drafts.drafting import draft
 from paralign.port.drafts.refused_types import Function, refusing
 from paralign.port.edits.ledger import Fate
 
+pytestmark = pytest.mark.programs
+
 PROGRAM = """import copy
 from dataclasses import dataclass
 from typing import Optional

@@ -11,6 +11,8 @@ import pytest
 from paralign.port.drafts.converted import convert_code
 from paralign.port.edits.read_parts import read_parts
 
+pytestmark = pytest.mark.programs
+
 PROGRAM = """import torch
 
 

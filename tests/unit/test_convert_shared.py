@@ -13,6 +13,8 @@ from paralign.port.edits.kept_tensors import Kept
 from paralign.port.edits.ledger import Fate
 from paralign.port.edits.shared_tensors import is_shared
 
+pytestmark = pytest.mark.programs
+
 PROGRAM = """import torch
 from torch import nn
 

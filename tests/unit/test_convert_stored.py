@@ -9,6 +9,8 @@ import pytest
 
 from paralign.port.drafts.converted import convert_code
 
+pytestmark = pytest.mark.programs
+
 HEAD = "from collections import Counter, defaultdict\n\nimport numpy as np\nimport torch\n\n"
 
 #: functions that give a tensor whose other name was changed

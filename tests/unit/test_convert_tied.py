@@ -11,6 +11,8 @@ from paralign.port.drafts.converted import convert_code
 from paralign.port.edits.ledger import Fate
 from paralign.port.plans.conversions import conversions
 
+pytestmark = pytest.mark.programs
+
 PROGRAM = """import torch
 from torch import nn
 

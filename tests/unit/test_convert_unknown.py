@@ -17,6 +17,8 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+pytestmark = pytest.mark.programs
+
 METHODS = """import numpy as np
 import torch
 from torch import nn

@@ -17,6 +17,8 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+pytestmark = pytest.mark.programs
+
 HEAD = "import functools\n\nimport torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n"
 
 #: programs that print the same on both sides

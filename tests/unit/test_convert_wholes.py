@@ -13,6 +13,8 @@ from paralign.port.drafts.converted import convert_code
 from paralign.port.edits.held_parts import is_changed, whole_of
 from paralign.port.edits.scope_index import scope_of
 
+pytestmark = pytest.mark.programs
+
 PROGRAM = """import torch
 import torch.nn.functional as F
 

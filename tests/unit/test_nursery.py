@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 import itertools
 import json
+import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,9 @@ class Runs:
 
 @pytest.fixture(scope="module")
 def nurseries(nursery):
+    for framework in ("torch", "paddle"):  # importing them sets variables, with which a nursery has to start
+        with suppress(ImportError):
+            importlib.import_module(framework)
     with tempfile.TemporaryDirectory(prefix="nurseries-") as folder:
         found = nursery.Nurseries(Path(folder))
         yield found
@@ -120,3 +125,87 @@ def test_a_package_laid_aside_is_imported_once_and_not_there_before(nursery, tmp
     assert not [finder for finder in sys.meta_path if isinstance(finder, nursery.Aside)]
     for name in [each for each in sys.modules if each == "around" or each.startswith("around.")]:
         monkeypatch.delitem(sys.modules, name)
+
+
+@pytest.fixture
+def programs(nurseries):
+    """``subprocess.run`` as tests of programs have it, and the commands that it started."""
+    commands, run = [], subprocess.run
+    return nurseries.running(lambda command, **options: commands.append(command) or run(command, **options)), commands
+
+
+#: tells of its process on standard output, and ends with a number
+PROGRAM = """
+import os, sys
+import {framework}
+import beside
+
+class Own:
+    pass
+
+print(__name__, __file__, os.path.basename(sys.argv[0]), sys.argv[1:], sys.path[0], os.getcwd(), beside.VALUE, Own.__module__, sys.stdin.read())
+print("torch._dynamo" in sys.modules, "paddle" in sys.modules, "paralign" in sys.modules, sys.modules["__main__"].Own is Own)
+print("said", file=sys.stderr)
+import atexit
+atexit.register(print, "at the end")
+sys.exit(3)
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.paddle
+@pytest.mark.parametrize("framework", ["torch", "paddle"])
+def test_a_forked_program_is_like_a_started_one(programs, tmp_path, framework):
+    pytest.importorskip(framework)
+    run, commands = programs
+    (tmp_path / "beside.py").write_text("VALUE = 5\n")
+    (tmp_path / "program.py").write_text(PROGRAM.format(framework=framework))
+    options = {"cwd": tmp_path, "capture_output": True, "text": True}
+    for command in ([sys.executable, "program.py", "--one", "2"], [sys.executable, tmp_path / "program.py"]):
+        forked = run(command, **options)
+        started = subprocess.run(command, stdin=subprocess.DEVNULL, check=False, **options)
+        assert (forked.args, forked.returncode, forked.stdout) == (started.args, 3, started.stdout)
+        assert forked.stdout.endswith("at the end\n")
+        assert forked.stderr == "said\n", "what the import of a framework warns of is not told again"
+    assert run([sys.executable, "-c", f"import {framework}, sys; print(sys.argv, sys.path[0])", "a"], **options).stdout == "['-c', 'a'] \n"
+    with pytest.raises(subprocess.CalledProcessError):
+        run([sys.executable, "program.py"], **{**options, "check": True})
+    assert not commands
+
+
+@pytest.mark.parametrize(
+    ("words", "more"),
+    [
+        (["-B", "program.py"], {}),
+        (["-m", "program"], {}),
+        (["plain.py"], {}),
+        (["-c", "print('torch')"], {}),
+        (["program.py"], {"env": {}}),
+        (["program.py"], {"input": ""}),
+    ],
+)
+def test_what_a_nursery_cannot_run_alike_is_started(programs, tmp_path, words, more):
+    run, commands = programs
+    (tmp_path / "program.py").write_text("try:\n    import torch\nfinally:\n    raise SystemExit(0)\n")
+    (tmp_path / "plain.py").write_text("print('import torch')\n")
+    assert run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, check=False, **more).returncode == 0
+    assert len(commands) == 1
+
+
+@pytest.mark.torch
+def test_the_error_of_a_forked_program_is_told_with_its_line(programs, tmp_path):
+    pytest.importorskip("torch")
+    (tmp_path / "program.py").write_text("import torch\n\n\ndef fail():\n    raise ValueError(torch.ones(2).tolist())\n\n\nfail()\n")
+    done = programs[0]([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert 'program.py", line 5, in fail\n    raise ValueError' in done.stderr
+    assert done.stderr.endswith("ValueError: [1.0, 1.0]\n")
+
+
+def test_what_frameworks_set_when_they_are_imported_keeps_no_program_from_being_forked(nurseries, nursery, monkeypatch):
+    assert nurseries._serves()
+    for name in ("CUSTOM_DEVICE_ROOT", "TORCHINDUCTOR_CACHE_DIR"):
+        monkeypatch.setenv(name, "elsewhere")
+    assert nurseries._serves()
+    monkeypatch.setenv("OMP_NUM_THREADS", "17")
+    assert not nurseries._serves()
