@@ -171,7 +171,8 @@ def _proven(made: Draft) -> int:
     """Print and keep what is known of each class; 1 where one that was reached is not proven."""
     from paralign.api import opened
     from paralign.errors import one_line, unwritten
-    from paralign.port.drafts.drafting import PROOF, originals, package_of
+    from paralign.port.drafts.converted import PROOF
+    from paralign.port.drafts.drafting import originals, package_of
     from paralign.port.proofs import proving
     from paralign.port.proofs.line_facts import Fact
 

@@ -108,7 +108,7 @@ def proof_file(source: str, destination: str) -> Path:
     """Where a proof is kept: in the folder, or beside the file, as the ledger is."""
     from pathlib import Path
 
-    from paralign.port.drafts.drafting import PROOF
+    from paralign.port.drafts.converted import PROOF
 
     target = Path(destination)
     return target / PROOF if Path(source).is_dir() else target.with_name(f"{target.name}.{PROOF}")

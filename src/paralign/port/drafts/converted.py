@@ -21,6 +21,7 @@ from paralign.port.plans.conversions import conversions, in_order
 from paralign.port.rewriting.converting import Converter
 from paralign.port.scan.scanning import Program, ask
 from paralign.port.sources.notebooks import Notebook
+from paralign.port.sources.other_files import OtherFiles, other_files
 from paralign.port.sources.parsing import parse
 from paralign.port.sources.texts import decoded, find, read
 
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 #: the ledger's name beside what was converted
 LEDGER = "ledger.json"
+
+#: the proof's name beside it
+PROOF = "proof.json"
 
 _CODING = re.compile(r"^(?P<head>[ \t\f]*#.*?coding[:=][ \t]*)(?P<name>[-\w.]+)")
 
@@ -47,7 +51,7 @@ def convert_code(
     """Turn PyTorch source into Paddle source.
 
     Args:
-        source: a Python file or a folder; only source files are looked at, nothing is imported or run.
+        source: a Python file or a folder, nothing of which is imported or run. Small files of a folder that are no source are copied.
         destination: the file or folder to write; the ledger lies in the folder as ``ledger.json``, beside a file as ``NAME.ledger.json``.
         python: the interpreter whose Paddle is asked what it offers; without it a stored table is.
         force: replace files that are there. Nothing is removed.
@@ -65,9 +69,10 @@ def convert_code(
     files = find([source])
     targets = _targets(source, destination, files)
     record = destination / LEDGER if source.is_dir() else destination.with_name(f"{destination.name}.{LEDGER}")
-    _check(source, destination, [*targets.values(), record], force=force)
+    others = other_files(source, {LEDGER, PROOF}) if source.is_dir() else OtherFiles()
+    _check(source, destination, [*targets.values(), record, *[destination / name for name in others.contents]], force=force)
     paddle = ask(python)[0] if python else stored("paddle")
-    ledger = Ledger(stored("torch").version, paddle.version)
+    ledger = Ledger(stored("torch").version, paddle.version, others=others)
     program = Program(files, Observer)
     tied = any(map(_ties_weights, files if source.is_dir() else [source, *sorted(source.parent.glob("*.py"))]))
     by_file = {path: frozenset(each.name for each in refused if each.path == _shown(path, source)) for path in files}
@@ -78,6 +83,8 @@ def convert_code(
     for path, text in texts.items():
         if text is not None:
             write(targets[path], text, force=force)
+    for name, content in others.contents.items():
+        _copy(destination / name, content, others.modes[name], force=force)
     write(record, ledger.to_json(), force=force)
     return ledger
 
@@ -132,6 +139,17 @@ def write(path: Path, text: str, *, force: bool) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("w" if force else "x", encoding="utf-8", newline="\n") as file:
             file.write(text)
+    except OSError as fault:
+        raise unwritten(path, fault) from fault
+
+
+def _copy(path: Path, content: bytes, mode: int, *, force: bool) -> None:
+    """Write a file as it is, with its permissions."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb" if force else "xb") as file:
+            file.write(content)
+        path.chmod(mode)
     except OSError as fault:
         raise unwritten(path, fault) from fault
 

@@ -31,9 +31,6 @@ PORT = "port"
 #: the list of what is left, beside the project file
 LEFT = "left.md"
 
-#: what ``--prove`` found, beside the project file
-PROOF = "proof.json"
-
 _INPUT = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<shape>\d+(?:x\d+)*|scalar)(?::(?P<dtype>\w+))?(?::(?P<high>\d+))?")
 
 #: what a model's arguments may be made of: data and calls of names, so that no text of a command line is a program

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from paralign.port.sources.other_files import OtherFiles
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -32,6 +34,10 @@ MEANINGS = {
     Fate.UNTOUCHED: "left as it is: the object's type cannot be told from the source",
     Fate.REPAIRED: "edited after the conversion: with the edit the port is aligned, without it it is not",
 }
+
+
+#: names of files that a line shows; more would fill the screen, and the ledger has all
+_SHOWN = 4
 
 
 class FileFate(Enum):
@@ -83,6 +89,7 @@ class Ledger:
     paddle: str = ""
     files: list[File] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
+    others: OtherFiles = field(default_factory=OtherFiles)
 
     def counts(self) -> dict[Fate, int]:
         """Places of each fate."""
@@ -107,6 +114,11 @@ class Ledger:
                 {**asdict(each), "fate": each.fate.value}
                 for each in sorted(self.places, key=lambda one: (one.path, one.cell, one.line, one.column))
             ],
+            "others": {
+                "copied": sorted(self.others.contents),
+                "naming_torch": self.others.naming_torch,
+                "left_out": [asdict(each) for each in sorted(self.others.left_out, key=lambda one: one.path)],
+            },
         }
         return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
 
@@ -116,12 +128,33 @@ class Ledger:
         Counts, files that were refused, what is left by hand, and what holds under a condition.
         """
         found = [f"{number:5d} {fate.value:10s} {MEANINGS[fate]}" for fate, number in self.counts().items()]
+        found += self._of_others()
         found += [f"refused {each.path}: {each.problem}" for each in self.files if each.fate is FileFate.REFUSED]
         for fate in (Fate.BY_HAND, Fate.CONDITION, Fate.UNTOUCHED):
             of_fate = [each for each in self.places if each.fate is fate]
             said = [(each.where, each) for each in of_fate] if fate is Fate.BY_HAND else alike(of_fate)
             found += [f"{fate.value}: {where} {each.name}: {each.note}" for where, each in said]
         return found
+
+    def _of_others(self) -> list[str]:
+        """What became of files that are no source: how many are copied, and which are not."""
+        others, found = self.others, []
+        if others.contents:
+            found.append(f"{len(others.contents):5d} other files copied as they are")
+        if others.naming_torch:
+            found.append(f"other files that name PyTorch, copied as they are: {_first(others.naming_torch)}")
+        if others.left_out:
+            largest = max(others.left_out, key=lambda each: each.size)
+            found.append(
+                f"{len(others.left_out):5d} other files not copied; the largest: {largest.path} ({largest.size:,} bytes): {largest.why}"
+            )
+        return found
+
+
+def _first(names: list[str]) -> str:
+    """The first of several names, and how many more there are."""
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def alike(places: Iterable[Place]) -> list[tuple[str, Place]]:
