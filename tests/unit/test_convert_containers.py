@@ -14,6 +14,7 @@ from collections import defaultdict, deque
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 
@@ -195,6 +196,80 @@ def spread_kept(asks):
     return base, rows[0]
 
 
+def nested(asks):
+    w, x = start(asks)
+    x[0][1] = 5.0
+    x[1][0] *= 3
+    x[0:2][1] += 1
+    x.view(-1)[4] = 7
+    x.t()[1] -= 2
+    x.T[0] = 3
+    return w, x * 2
+
+
+def nested_given(asks):
+    w, _ = start(asks)
+    x = torch.zeros(2, 2)
+    x[0][1] = w[1, 1] * 2
+    return w, x * 2
+
+
+def nested_lists(asks):
+    w, x = start(asks)
+    grid, held = [[0] * 3 for _ in range(2)], [torch.zeros(2), torch.zeros(2)]
+    grid[0][1] = 5
+    grid[1][2] += 2
+    held[0][1] = w[1, 1] * 2
+    held[1][0] += w[2, 0]
+    return w, held[0] + held[1] * sum(grid[0]) + sum(grid[1])
+
+
+def of_given_lists(asks):
+    w, x = start(asks)
+
+    def change(items):
+        items[0][:, 0] *= 2
+        items[1][:, 1] = 0
+        return items
+
+    first, second = change([x * 1, x * 3])
+    return w, first + second
+
+
+def activated(asks):
+    w, x = start(asks)
+    x -= 3
+    nn.ReLU(True)(x)
+    y = x * 2 - 3
+    F.leaky_relu(y, 0.5, inplace=True)
+    z = x * 2 - 3
+    u = F.elu(z, 1.0, True)
+    return w, x + y + z + u
+
+
+class Before(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.act = nn.ReLU(inplace=True)
+        self.norm = nn.Identity()
+        self.drop = nn.Sequential(nn.Identity(), nn.Dropout(0.5))
+
+    def forward(self, x):
+        z = self.norm(x)
+        z += 1
+        out = self.drop(z)
+        out.mul_(3)
+        y = self.act(x) * 2
+        return x + y + z + out
+
+
+def of_layers(asks):
+    w, x = start(asks)
+    off = nn.Dropout(0.0)(x)
+    off += 2
+    return w, Before().eval()(x - 3) + x
+
+
 def bound_anew(asks):
     w, x = start(asks)
     rows = []
@@ -291,12 +366,12 @@ def matched(asks):
 #: what raises where a gradient is asked for, what raises at all times, and what is right
 ASKING = [
     "appended", "named_and_appended", "carried", "pairs", "by_key", "of_a_class", "of_an_attribute", "of_collections", "comprehended",
-    "of_a_key", "prefix", "of_another_name", "of_a_part", "within_an_expression", "walrus",
+    "of_a_key", "prefix", "of_another_name", "of_a_part", "within_an_expression", "walrus", "nested", "nested_given",
 ]  # fmt: skip
 COPIES = ["spread_closure", "spread_data", "spread_init", "spread_out", "spread_kept"]
 RIGHT = [
     "bound_anew", "by_a_tensor", "of_one_branch", "attribute_bound_anew", "cloned", "joined", "chained", "chained_attributes", "managed",
-    "starred", "matched",
+    "starred", "matched", "nested_lists", "of_given_lists", "activated", "of_layers",
 ]  # fmt: skip
 
 RUN = """def ran(function, asks):

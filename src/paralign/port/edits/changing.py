@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from paralign.port.edits.held_parts import is_in_place
@@ -14,6 +15,14 @@ if TYPE_CHECKING:
 
 #: statements whose expressions run once, before what they hold
 _SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
+
+#: functions and layers that may change their input, and the place of ``inplace`` among their arguments
+_INPLACE = {
+    "relu": 1, "relu6": 1, "selu": 1, "silu": 1, "mish": 1, "hardswish": 1, "hardsigmoid": 1, "elu": 2, "celu": 2, "leaky_relu": 2,
+    "dropout": 3, "dropout1d": 3, "dropout2d": 3, "dropout3d": 3, "alpha_dropout": 3, "feature_alpha_dropout": 3, "hardtanh": 3,
+    "ReLU": 0, "ReLU6": 0, "SELU": 0, "SiLU": 0, "Mish": 0, "Hardswish": 0, "Hardsigmoid": 0, "ELU": 1, "CELU": 1, "LeakyReLU": 1,
+    "Dropout": 1, "Dropout1d": 1, "Dropout2d": 1, "Dropout3d": 1, "AlphaDropout": 1, "FeatureAlphaDropout": 1, "Hardtanh": 2,
+}  # fmt: skip
 
 
 class Change(NamedTuple):
@@ -70,6 +79,8 @@ def _changed_by(call: ast.Call) -> Iterator[Change]:
         if each.arg == "out" and (found := _changed(each.value)):
             yield found
     name = getattr(func, "attr", getattr(func, "id", ""))
+    if is_set_in_place(call) is not None and name[:1].islower() and call.args and (found := _changed(call.args[0])):
+        yield found
     if not is_in_place(name):
         return
     of_module = isinstance(func, ast.Name) or _module_of(func) in ("torch", "F", "functional", "init")
@@ -111,3 +122,21 @@ def _changed(node: ast.expr) -> Change | None:
     if isinstance(node, ast.Attribute) and node.attr == "grad":
         return None
     return Change(node, index, past)
+
+
+def is_set_in_place(call: ast.Call) -> ast.expr | None:
+    """The argument that lets a function or layer change its input; None where none does."""
+    at = _INPLACE.get(getattr(call.func, "attr", getattr(call.func, "id", "")))
+    if at is None or any(isinstance(each, ast.Starred) for each in call.args):
+        return None
+    told = [each.value for each in call.keywords if each.arg == "inplace"] + list(call.args[at : at + 1])
+    if not told or (isinstance(told[0], ast.Constant) and not told[0].value):
+        return None
+    return told[0]
+
+
+@lru_cache(maxsize=16)
+def changed_names(scope: ast.AST) -> frozenset[str]:
+    """What statements of a function, and of those within, change in place, as it is written."""
+    statements = [each for each in ast.walk(scope) if isinstance(each, ast.stmt)]
+    return frozenset(ast.unparse(change.whole) for each in statements for change in changes_of(each))

@@ -166,4 +166,5 @@ def is_stored_new(value: ast.expr) -> bool:
         return is_stored_new(value.body) and is_stored_new(value.orelse)
     if isinstance(value, ast.UnaryOp):
         return isinstance(value.op, ast.USub | ast.Invert | ast.Not)
-    return isinstance(value, ast.Constant | ast.BinOp | ast.Compare | ast.JoinedStr) or _called(value) in _MADE | NEW
+    own = isinstance(value, ast.Call) and getattr(getattr(value.func, "value", None), "id", "") == "self"  # the program's own: self.norm(x)
+    return isinstance(value, ast.Constant | ast.BinOp | ast.Compare | ast.JoinedStr) or (_called(value) in _MADE | NEW and not own)

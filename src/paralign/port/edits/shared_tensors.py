@@ -104,6 +104,8 @@ def _is_new_by_name(call: ast.Call) -> bool:
     if not isinstance(call.func, ast.Attribute):
         return False
     owner = getattr(call.func.value, "id", "")
+    if owner == "self":  # a layer or method of the program's own: self.norm(x)
+        return False
     return owner in ("np", "numpy", "math", "random", "time") or call.func.attr in NEW
 
 

@@ -15,7 +15,7 @@ from paralign.port.names.expression_forms import is_text, is_told_twice
 from paralign.port.names.observing import place
 from paralign.port.names.operand_types import Kind
 from paralign.port.plans.operators import SIGNS
-from paralign.port.rewriting.call_converting import CallConverter
+from paralign.port.rewriting.taking import Taker
 
 #: what a part that is changed in place raises for
 _PART = "a part that asks for a gradient is changed: Paddle leaves the whole tensor, or its gradient, as it was"
@@ -52,7 +52,7 @@ def raised(whole: Whole) -> str:
     return _COPIED if whole.kind == "copy" else _PART
 
 
-class SignConverter(CallConverter):
+class SignConverter(Taker):
     """Write signs that change a tensor so that all names of it see the change."""
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:  # noqa: N802 - as above
@@ -62,7 +62,7 @@ class SignConverter(CallConverter):
         if self.belongs(node.target):
             self.by_hand(node, ast.unparse(node.target), "a setting of PyTorch's")
             return
-        if self._added_to_part(node):
+        if self.nested_change(node) or self._added_to_part(node):
             self.note_read_part(node)
             return
         if self._is_tensor(node.target):

@@ -148,11 +148,12 @@ class Converter(SignConverter):
             if self.belongs(target):
                 self.by_hand(node, ast.unparse(target), "a setting of PyTorch's")
                 return
-            if isinstance(target, ast.Subscript) and self._is_tensor(target.value):
+            if isinstance(target, ast.Subscript) and self._is_tensor(target.value) and not self._is_part_of_tensor(target.value):
                 self.note(
                     target, "torch.Tensor.__setitem__", Fate.CONDITION, "writes into a view reach the tensor behind it in PyTorch only"
                 )
-        self.generic_visit(node)
+        if not self.nested_change(node):
+            self.generic_visit(node)
         self.note_read_part(node)
 
     def visit_Name(self, node: ast.Name) -> None:  # noqa: N802 - as above
