@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from paralign.port.edits.changing import changed_names, is_set_in_place
 from paralign.port.edits.held_parts import part_of
 from paralign.port.edits.ledger import Fate
+from paralign.port.edits.made_states import is_made
 from paralign.port.edits.number_stores import is_of_numbers
 from paralign.port.edits.scope_index import FUNCTIONS, Scope, behind, place_of, scope_of
 from paralign.port.edits.tensor_results import SAME_OR_NEW, VIEWED, VIEWS
@@ -51,7 +52,16 @@ class Taker(CallConverter):
             self.text.edit(start, start, "_kept_by(", node)
             self.text.edit(opening, opening + 1, ", ", node)
             self.note(node, "torch.nn.Dropout", Fate.REWRITTEN, _KEPT)
+        elif self._is_made_state(node) and not self.hidden("_MadeState("):
+            self.needs("_MadeState(")
+            state = node.args[0]
+            self.text.edit(self.text.start(state), self.text.start(state), "_MadeState(", state)
+            self.text.edit(self.text.end(state), self.text.end(state), ")", state, closes=True)
         super().visit_Call(node)
+
+    def _is_made_state(self, node: ast.Call) -> bool:
+        """Whether a call loads a state that the program makes itself."""
+        return self._names_of(node) == ["torch.nn.Module.load_state_dict"] and bool(node.args) and is_made(node.args[0], self._parents)
 
     def _write_taken(self, node: ast.Call, given: ast.expr, inplace: ast.expr) -> None:
         self.needs("_taken(")

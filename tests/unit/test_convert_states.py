@@ -1,0 +1,157 @@
+"""States of models that a program makes itself, with weights of Linear as PyTorch lays them out."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+
+import pytest
+
+from paralign.port.drafts.converted import convert_code
+from paralign.port.edits.made_states import is_made
+
+PROGRAM = """import copy
+import math
+
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, inner=3, out=3):
+        super().__init__()
+        self.a = nn.Linear(3, inner)
+        self.b = nn.Linear(inner, out)
+
+    def forward(self, x):
+        return self.b(self.a(x))
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(5, 3)
+        self.up = nn.Linear(3, 4)
+        self.down = nn.Linear(4, 3)
+        self.head = nn.Linear(3, 5, bias=False)
+        self.head.weight = self.table.weight
+
+    def forward(self, i):
+        return self.head(self.down(self.up(self.table(i))))
+
+
+def drawn(*sizes):
+    return torch.arange(float(math.prod(sizes))).reshape(sizes) / 10
+
+
+def made(inner, out):
+    state = {}
+    state["a.weight"], state["a.bias"] = drawn(inner, 3), torch.zeros(inner)
+    state["b.weight"] = torch.arange(inner * out).reshape(out, inner).float()
+    state["b.bias"] = torch.ones(out)
+    return state
+
+
+X = torch.arange(6.0).reshape(2, 3) / 5
+
+
+def square_beside_oblong():
+    net = Net(3, 2)
+    net.load_state_dict(made(3, 2))
+    return net(X)
+
+
+def oblong():
+    net = Net(4, 2)
+    told = net.load_state_dict({"a.weight": drawn(4, 3), "a.bias": torch.zeros(4), "other": torch.ones(1)}, strict=False)
+    return torch.tensor([float(len(told.missing_keys)), float(len(told.unexpected_keys)), *net.a(X).flatten().tolist()])
+
+
+def one_of_a_state():
+    net = Net(4, 4)
+    nn.init.constant_(net.b.weight, 0.5)
+    nn.init.zeros_(net.b.bias)
+    state = net.state_dict()
+    state["a.weight"], state["a.bias"] = drawn(4, 3), torch.zeros(4)
+    net.load_state_dict(state)
+    return net(X)
+
+
+def shared():
+    net = Tied()
+    state = {"table.weight": drawn(5, 3), "up.weight": drawn(4, 3), "up.bias": drawn(4), "down.weight": drawn(3, 4), "down.bias": drawn(3)}
+    state["head.weight"] = state["table.weight"]
+    net.load_state_dict(state)
+    return net(torch.tensor([1, 4]))
+
+
+def copied():
+    net, other, third = Net(), Net(), Net()
+    for p in net.parameters():
+        nn.init.constant_(p, 0.25)
+    other.load_state_dict({name: value.clone() for name, value in net.state_dict().items()})
+    mean = {}
+    for name, value in other.state_dict().items():
+        mean[name] = value * 0.5 + torch.zeros_like(value)
+    third.load_state_dict(copy.deepcopy(mean))
+    return third(X)
+
+
+def square():
+    net = Net()
+    net.load_state_dict(made(3, 3))
+    return net(X)
+
+
+def square_of_a_state():
+    net = Net()
+    state = net.state_dict()
+    state["a.weight"] = torch.arange(9.0).view(3, 3)
+    net.load_state_dict(state)
+    return net.a(X) - net.a.bias
+
+
+for each in (square_beside_oblong, oblong, one_of_a_state, shared, copied, square, square_of_a_state):
+    try:
+        print(each.__name__, [round(value, 3) for value in each().flatten().tolist()])
+    except RuntimeError as error:
+        print(each.__name__, "refused", str(error)[:30])
+"""
+
+
+def _printed(folder, name):
+    return subprocess.run([sys.executable, name], cwd=folder, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def test_a_state_that_is_made_is_loaded_as_it_lies_or_raises(tmp_path):
+    pytest.importorskip("paddle")
+    pytest.importorskip("torch")
+    (tmp_path / "source.py").write_text(PROGRAM, encoding="utf-8")
+    assert not convert_code(tmp_path / "source.py", tmp_path / "port.py").left
+    expected = _printed(tmp_path, "source.py")
+    expected[-2:] = ["square refused ['a.weight', 'b.weight']: squa", "square_of_a_state refused ['a.weight']: square weights o"]
+    assert _printed(tmp_path, "port.py") == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "made"),
+    [
+        ("s = {'a': torch.tensor([1.0])}", True),
+        ("s = {}; s['a'] = torch.from_numpy(x)", True),
+        ("s = net.state_dict(); s['a'] = torch.randn(3, 3) * 2", True),
+        ("s = dict(make(1))", True),
+        ("s = {k: torch.randn(3) for k in x}", True),
+        ("s = net.state_dict()", False),
+        ("s = {k: v.clone() for k, v in net.state_dict().items()}", False),
+        ("s = torch.load('x')", False),
+        ("s = {}; s['a'] = v * 2", False),
+        ("s = other(1)", False),
+        ("t = {'a': torch.tensor([1.0])}; s = x", False),
+    ],
+)
+def test_which_states_a_program_makes(lines, made):
+    source = f"def make(n):\n    return {{'a': torch.eye(n)}}\n\ndef other(n):\n    return n\n\ndef run(net, x):\n    {lines}\n    s\n"
+    tree = ast.parse(source)
+    run = tree.body[-1]
+    assert is_made(run.body[-1].value, [tree, run]) is made
