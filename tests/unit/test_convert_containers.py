@@ -196,6 +196,66 @@ def spread_kept(asks):
     return base, rows[0]
 
 
+def first_of(t):
+    return t[0]
+
+
+def rows_of(t):
+    for i in range(3):
+        yield t[i]
+
+
+def double(t):
+    t.mul_(2)
+
+
+def given_back(asks):
+    w, x = start(asks)
+    row = first_of(x)
+    x.mul_(2)
+    return w, row * 3
+
+
+def yielded(asks):
+    w, x = start(asks)
+    rows = list(rows_of(x))
+    x.mul_(2)
+    return w, rows[0] * 3
+
+
+def changed_elsewhere(asks):
+    w, x = start(asks)
+    rows = [x[0]]
+    double(x)
+    return w, rows[0] * 3
+
+
+def spread_by(t):
+    return t.expand(2, 3)
+
+
+def spread_elsewhere(asks):
+    base = torch.zeros(1, 3)
+    wide = spread_by(base)
+    base.add_(2)
+    return base, wide
+
+
+class Wide(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("base", torch.zeros(1, 3))
+        self.wide = self.base.expand(2, 3)
+
+    def forward(self):
+        self.base.add_(1)
+        return self.wide
+
+
+def spread_attribute(asks):
+    return torch.zeros(1), Wide()()
+
+
 def nested(asks):
     w, x = start(asks)
     x[0][1] = 5.0
@@ -366,9 +426,9 @@ def matched(asks):
 #: what raises where a gradient is asked for, what raises at all times, and what is right
 ASKING = [
     "appended", "named_and_appended", "carried", "pairs", "by_key", "of_a_class", "of_an_attribute", "of_collections", "comprehended",
-    "of_a_key", "prefix", "of_another_name", "of_a_part", "within_an_expression", "walrus", "nested", "nested_given",
+    "of_a_key", "prefix", "of_another_name", "of_a_part", "within_an_expression", "walrus", "given_back", "yielded", "changed_elsewhere", "nested", "nested_given",
 ]  # fmt: skip
-COPIES = ["spread_closure", "spread_data", "spread_init", "spread_out", "spread_kept"]
+COPIES = ["spread_closure", "spread_data", "spread_init", "spread_out", "spread_kept", "spread_elsewhere", "spread_attribute"]
 RIGHT = [
     "bound_anew", "by_a_tensor", "of_one_branch", "attribute_bound_anew", "cloned", "joined", "chained", "chained_attributes", "managed",
     "starred", "matched", "nested_lists", "of_given_lists", "activated", "of_layers",

@@ -7,11 +7,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from paralign.port.edits.held_parts import is_in_place
+from paralign.port.edits.scope_index import given_for, scope_of
 from paralign.port.edits.tensor_results import VIEWED, VIEWS
 from paralign.port.names.expression_forms import is_kept_form
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 #: statements whose expressions run once, before what they hold
 _SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
@@ -36,13 +37,13 @@ class Change(NamedTuple):
     past: bool = False
 
 
-def changes_of(statement: ast.stmt) -> list[Change]:
-    """The tensors that a statement changes in place."""
+def changes_of(statement: ast.stmt, functions: Mapping[str, ast.FunctionDef | ast.AsyncFunctionDef] | None = None) -> list[Change]:
+    """The tensors that a statement changes in place, by functions of the file too."""
     if not isinstance(statement, _SIMPLE):
         return []
     found = [each for target in _targets(statement) if (each := _written(target, sign=isinstance(statement, ast.AugAssign)))]
     for node in _calls(statement):
-        found += _changed_by(node)
+        found += [*_changed_by(node), *_changed_within(node, functions or {})]
     return list({(ast.dump(each.whole), each.past): each for each in reversed(found)}.values())
 
 
@@ -88,6 +89,23 @@ def _changed_by(call: ast.Call) -> Iterator[Change]:
     found = _changed(node) if node is not None else None
     if found:
         yield found._replace(past=found.past or _module_of(func) == "init")
+
+
+def _changed_within(call: ast.Call, functions: Mapping[str, ast.FunctionDef | ast.AsyncFunctionDef]) -> Iterator[Change]:
+    """What a function of the file changes of what it is given."""
+    function = functions.get(getattr(call.func, "attr", getattr(call.func, "id", "")))
+    for name in _changed_parameters(function) if function is not None else ():
+        given = given_for(name, call, function) if function is not None else None
+        found = _changed(given) if given is not None else None
+        if found:
+            yield found
+
+
+@lru_cache(maxsize=256)
+def _changed_parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str]:
+    """The parameters of a function that it changes in place, and gives no other value."""
+    scope = scope_of(function)
+    return frozenset(name for name in changed_names(function) if name in scope.given and name not in scope.bindings)
 
 
 def _module_of(func: ast.expr) -> str:

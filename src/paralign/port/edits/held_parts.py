@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from paralign.port.edits.scope_index import FUNCTIONS, Binding, Scope, behind, place_of, scope_of
+from paralign.port.edits.scope_index import FUNCTIONS, Binding, Scope, behind, functions_of, given_for, place_of, scope_of
 from paralign.port.edits.tensor_results import COPIED, OF_FORM, OF_LAYERS, OF_NO_ELEMENT, OF_TENSORS, SPLIT, VIEWED, VIEWS
 from paralign.port.names.expression_forms import is_dotted, is_kept_form
 
@@ -69,6 +69,7 @@ def whole_of(node: ast.Name, around: Sequence[ast.AST]) -> Whole | None:
     if not scopes or isinstance(scopes[-1], ast.Lambda | ast.ClassDef):
         return None
     scope = scope_of(scopes[-1])
+    scope.functions = functions_of(scopes[0])
     reaching, alone = scope.reaching(node, around)
     for each in reaching:
         found = part_of(each.value, several=each.several, scope=scope)
@@ -117,7 +118,7 @@ def part_of(value: ast.expr, *, several: bool, scope: Scope) -> Whole | None:
         return _by_index(value, scope)
     source = _viewed(value)
     if source is None:
-        return None
+        return _of_function(value, scope, ast.Return) if isinstance(value, ast.Call) else None
     found = None if isinstance(source, ast.Name) else part_of(source, several=False, scope=scope)
     found = found or (Whole(source, "view") if is_kept_form(source) else None)
     return found._replace(kind="copy") if found is not None and _called(value) in COPIED else found
@@ -171,9 +172,27 @@ def _split(value: ast.expr, scope: Scope) -> Whole | None:
         return next((found for found in (_split(each, scope) for each in bound) if found is not None), None)
     if isinstance(value, ast.Call) and _called(value) in _AROUND:
         return next((each for each in (_split(given, scope) for given in value.args) if each is not None), None)
+    if isinstance(value, ast.Call) and _called(value) in scope.functions:
+        return _of_function(value, scope, ast.Yield)
     source = _given(value) if _called(value) in SPLIT and isinstance(value, ast.Call) else None
     kind = "view" if _called(value) == "unbind" else "copy" if _called(value) in COPIED else "split"
     return Whole(source, kind) if source is not None and is_kept_form(source) else None
+
+
+def _of_function(call: ast.Call, scope: Scope, giving: type[ast.Return | ast.Yield]) -> Whole | None:
+    """The whole where a function of the file gives a part of what it is given."""
+    function = scope.functions.get(_called(call))
+    if function is None:
+        return None
+    own = scope_of(function)
+    for each in ast.walk(function):
+        value = each.value if isinstance(each, giving) else None
+        found = part_of(value, several=False, scope=own) if value is not None else None
+        name = _root(found.tensor) if found is not None else ""
+        given = given_for(name, call, function) if name in own.given and name not in own.bindings else None
+        if found is not None and given is not None and is_kept_form(given):
+            return Whole(given, found.kind)
+    return None
 
 
 def _called(value: ast.expr) -> str:

@@ -54,6 +54,11 @@ def gathers(call: ast.Call) -> bool:
     return _called(call) in _GATHERING
 
 
+def extends(call: ast.Call) -> bool:
+    """Whether a call gives a container each of several things."""
+    return _called(call) in ("extend", "update")
+
+
 def _called(call: ast.Call) -> str:
     return getattr(call.func, "attr", getattr(call.func, "id", ""))
 

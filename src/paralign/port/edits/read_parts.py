@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from paralign.port.edits.changing import Change, changes_of
 from paralign.port.edits.held_parts import Whole, part_of
 from paralign.port.edits.kept_tensors import is_stored_new
-from paralign.port.edits.scope_index import FUNCTIONS, Binding, Scope, place_of, scope_of
+from paralign.port.edits.scope_index import FUNCTIONS, Binding, Scope, functions_of, place_of, scope_of
 from paralign.port.edits.tensor_results import VIEWED
 
 if TYPE_CHECKING:
@@ -50,8 +50,12 @@ def read_parts(statement: ast.stmt, around: Sequence[ast.AST]) -> list[ReadPart]
     scopes = [each for each in around if isinstance(each, (*FUNCTIONS, ast.Module, ast.Lambda, ast.ClassDef))]
     if not scopes or isinstance(scopes[-1], ast.Lambda | ast.ClassDef):
         return []
+    functions = functions_of(scopes[0])
+    for each in scopes:
+        if isinstance(each, (*FUNCTIONS, ast.Module)):
+            scope_of(each).functions = functions
     found = []
-    for change in changes_of(statement):
+    for change in changes_of(statement, functions):
         root = change.whole
         while isinstance(root, ast.Attribute | ast.Subscript):
             root = root.value
@@ -88,6 +92,16 @@ def _read_parts(change: Change, statement: ast.stmt, around: Sequence[ast.AST], 
                 continue
             if inner or _is_before(each, spelled, statement, around, scope, loops):
                 yield each
+    if own.startswith("self.") and not any(place_of(each.statement) < place_of(statement) for each in scope.bindings.get(own, [])):
+        yield from (each for each in _parts_elsewhere(own, around) if not change.past or each.kind in ("copy", "split"))
+
+
+def _parts_elsewhere(spelled: str, around: Sequence[ast.AST]) -> Iterator[_Part]:
+    """The parts of an attribute that other methods of the class keep under attributes."""
+    classes = [each for each in around if isinstance(each, ast.ClassDef)]
+    for method in classes[-1].body if classes else []:
+        if isinstance(method, FUNCTIONS) and method not in around:
+            yield from (each for each in _parts_of(scope_of(method)).get(spelled, []) if each.name.startswith("self."))
 
 
 def _is_before(part: _Part, spelled: str, statement: ast.stmt, around: Sequence[ast.AST], scope: Scope, loops: Sequence[ast.stmt]) -> bool:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from paralign.port.edits.keeping import gathers, keeper_of
+from paralign.port.edits.keeping import extends, gathers, keeper_of
 from paralign.port.edits.tensor_results import NEW, VIEWED, VIEWS
 from paralign.port.names.expression_forms import is_kept_form
 
@@ -78,6 +78,8 @@ class Scope:
         self.lists: dict[int, int] = {}
         self.stored: list[Stored] = []
         self.given = _given(scope)
+        #: the functions of the file by their names, where these are told apart
+        self.functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
         self.is_module = isinstance(scope, ast.Module)
         for each in _statements(scope):
             for name, binding in _bindings(each):
@@ -122,7 +124,9 @@ class Scope:
         if over:
             self.stored.append(Stored(over[-1], statement, keeper, several=True))
         elif not isinstance(node, ast.Name):
-            self.stored.append(Stored(node, statement, keeper, several=False))
+            parent = around[-1]
+            several = isinstance(parent, ast.Starred) or (isinstance(parent, ast.Call) and (gathers(parent) or extends(parent)))
+            self.stored.append(Stored(node, statement, keeper, several=several and isinstance(node, ast.Call)))
 
     def _is_of_tensor(self, statement: ast.stmt) -> bool:
         """Whether a statement writes into an item of a tensor, which copies.
@@ -177,6 +181,27 @@ class Scope:
 def scope_of(node: ast.AST) -> Scope:
     """The names of a function or module, found once."""
     return Scope(node)
+
+
+@lru_cache(maxsize=4)
+def functions_of(module: ast.AST) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
+    """The functions and methods of a file whose names stand for one alone."""
+    found: dict[str, list[ast.FunctionDef | ast.AsyncFunctionDef]] = defaultdict(list)
+    for each in ast.walk(module):
+        if isinstance(each, FUNCTIONS):
+            found[each.name].append(each)
+    return {name: each[0] for name, each in found.items() if len(each) == 1}
+
+
+def given_for(name: str, call: ast.Call, function: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.expr | None:
+    """What a call gives a function's parameter; a method's object is none of its arguments."""
+    told = [each.value for each in call.keywords if each.arg == name]
+    parameters = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+    if isinstance(call.func, ast.Attribute) and parameters[:1] in (["self"], ["cls"]):
+        parameters = parameters[1:]
+    at = parameters.index(name) if name in parameters else len(call.args)
+    placed = call.args[at : at + 1] if not any(isinstance(each, ast.Starred) for each in call.args[: at + 1]) else []
+    return next(iter((*told, *placed)), None)
 
 
 def place_of(node: ast.stmt | ast.expr) -> _Place:
