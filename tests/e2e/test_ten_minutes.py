@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -39,7 +38,7 @@ def test_a_line_that_was_not_printed_would_be_seen():
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.paddle
-def test_every_block_of_the_page_does_what_it_shows(tmp_path):
+def test_every_block_of_the_page_does_what_it_shows(tmp_path, run):
     pytest.importorskip("torch")
     pytest.importorskip("paddle")
     extras = (ROOT / "pyproject.toml").read_text()
@@ -54,7 +53,6 @@ def test_every_block_of_the_page_does_what_it_shows(tmp_path):
         else:
             assert kind == "console"
             command, _, shown = body.removeprefix("$ paralign ").partition("\n")
-            words = [sys.executable, "-m", "paralign", *shlex.split(command)]
-            done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
-            assert lacking(shown, done.stdout) == [], done.stdout + done.stderr
+            done = run(*shlex.split(command), cwd=tmp_path, timeout=300)
+            assert lacking(shown, done.out) == [], done.out + done.err
     assert (tmp_path / "port" / "result" / "report.html").is_file()
