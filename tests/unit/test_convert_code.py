@@ -296,7 +296,7 @@ def test_an_optimizer_and_its_steps(tmp_path):
     )
     text, ledger = converted(tmp_path, source)
     assert "paddle.optimizer.Momentum(learning_rate=0.1, momentum=float(0.9), parameters=model.parameters()," in text
-    assert "optimizer.clear_grad()" in text
+    assert "optimizer.clear_grad(set_to_zero=False)" in text
     assert not ledger.left
 
 

@@ -117,6 +117,14 @@ PROGRAMS = {
         "net, x, known = Net(), torch.ones(2), {'a': torch.tensor(1.0), 'b': 2}\nprint(net(x), net(torch.ones(200)), asked(False), asked(True))\n"
         "print([float(each) for each in known.values()], int(torch.equal(x, x)), int(x.equal(x)), int(torch.tensor([[3]])), float((x * 2).sum()))"
     ),
+    "parameters that a step does not reach stay as they are": (
+        "parts = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])\nfor at, p in enumerate(parts.parameters()):\n    nn.init.constant_(p, 0.1 * (at + 1))\n"
+        "x = torch.ones(3, 2)\nfor made in (lambda: torch.optim.SGD(parts.parameters(), lr=0.1, momentum=0.9, weight_decay=0.1), lambda: torch.optim.AdamW(parts.parameters(), lr=0.1)):\n"
+        "    opt = made()\n    for step in range(6):\n        if step < 4:\n            opt.zero_grad()\n        else:\n            parts.zero_grad()\n"
+        "        (parts[step % 2](x) ** 2).mean().backward()\n        opt.step()\n"
+        "    print([round(float(p.sum()), 3) for p in parts.parameters()], [p.grad is None for p in parts.parameters()])\n"
+        "    opt.zero_grad(set_to_none=False)\n    print([p.grad is None or p.grad.abs().sum().item() for p in parts.parameters()])"
+    ),
     "an optimizer by the greatest gradient": (
         "p = nn.Parameter(torch.linspace(-1.0, 1.0, 6))\nsteps = torch.optim.Adamax([{'params': [p]}], lr=0.01, betas=(0.8, 0.9), eps=0.1)\n"
         "for count in range(6):\n    steps.zero_grad()\n    ((p * p).sum() * 0.01 * (count - 1)).backward()\n    steps.step()\n"
