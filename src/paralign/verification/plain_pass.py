@@ -269,15 +269,13 @@ def perform(case: Case, found: Watched | None) -> Outcome:
     if found.plain is None:
         return Outcome(weaknesses=[found.missing])
     with tempfile.TemporaryDirectory() as name:
-        folder, before = Path(name).resolve(), _compiled(case.port)
+        folder = Path(name).resolve()
         script = found.plain.write(folder)
         try:
             ended = _run(script, case, folder)
             given = {what: table for part in (OUTPUTS, GRADIENTS) for what, table in _left(folder, part).items()}
         except ParalignError as fault:
             return Outcome(undecided=[f"the plain pass gave nothing that can be read: {one_line(fault.what)}"])
-        finally:
-            _forget(_compiled(case.port) - before)
         outcome = _compared(found, given)
         if not ended:
             outcome.undecided.extend(_missing(found, given))
@@ -340,20 +338,6 @@ def _environment(case: Case) -> dict[str, str]:
         if is_ours or (name in _OF_WORKERS and name not in os.environ and name not in side.env):
             del found[name]
     return {**found, "PWD": str(case.port)}
-
-
-def _compiled(port: Path) -> set[Path]:
-    """The folders of compiled sources below a port."""
-    return set(port.rglob("__pycache__"))
-
-
-def _forget(folders: set[Path]) -> None:
-    """Remove folders of compiled sources that were not there before."""
-    for folder in folders:
-        with suppress(OSError):
-            for file in folder.glob("*.pyc"):
-                file.unlink()
-            folder.rmdir()
 
 
 def _left(folder: Path, part: str) -> dict[str, dict[str, Array | None]]:
