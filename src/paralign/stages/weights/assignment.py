@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 #: how often at most, for how many seconds of processor time, and how often at least models are run to find the assignment that is right
 RUNS, SECONDS, LEAST = 200, 60.0, 16
 
+#: what an error counts as that is infinite, beside others that are not
+WORST = 1e30
+
 #: how far tensors that say nothing by themselves are moved for a proof, in units of their own spread (of one where they are constant)
 MOVED = 0.1
 
@@ -316,11 +319,12 @@ class Trials:
             if method.name == PERTURBATION.name:  # the least noise, generously: only the best is sought
                 method = replace(PERTURBATION, noise_runs=("no such run",), limit=1000.0)
             self._method = method
-        error = _error(self._truth, candidate, self._method)
-        if self._method is not FLOAT64 or not 1.0 < error <= lower_precision.MOST or not self._computes_lower():
-            return error
-        self._method = replace(PARTLY, noise_runs=(NATIVE,))
-        return _error(self._truth, candidate, self._method)
+        errors = _errors(self._truth, candidate, self._method)
+        greatest = max(errors, default=math.inf)
+        if self._method is FLOAT64 and 1.0 < greatest <= lower_precision.MOST and self._computes_lower():
+            self._method = replace(PARTLY, noise_runs=(NATIVE,))
+            errors = _errors(self._truth, candidate, self._method)
+        return together(errors)
 
     def _computes_lower(self) -> bool:
         """Whether the candidate's float64 run computes partly in less; asked once."""
@@ -334,10 +338,10 @@ class Trials:
         return self._lowered
 
 
-def _error(reference: Capture, candidate: Capture, method: Method) -> float:
-    """The greatest error of the outputs that both sides have, in units of what is allowed.
+def _errors(reference: Capture, candidate: Capture, method: Method) -> list[float]:
+    """The errors of the outputs that both sides have, in units of what is allowed.
 
-    Infinite where none go together.
+    Empty where none go together.
 
     Whether a side gives more than the other is for the stage that judges outputs: here, equal outputs in the same order are enough.
     """
@@ -346,8 +350,22 @@ def _error(reference: Capture, candidate: Capture, method: Method) -> float:
     if any(first is None or second is None for first, second, _ in points):
         points = [(first, second, "order") for first, second in zip(_distinct(reference, ours), _distinct(candidate, theirs), strict=False)]
     pairs = paired(reference, candidate, points, method, Tolerance())
-    ratios = [math.inf if p.ratio is None and p.verdict == DIVERGED else (p.ratio or 0.0) / method.limit for p in pairs]
-    return max(ratios, default=math.inf)
+    return [math.inf if p.ratio is None and p.verdict == DIVERGED else (p.ratio or 0.0) / method.limit for p in pairs]
+
+
+def together(errors: Sequence[float]) -> float:
+    """One number for the errors of several outputs: at most one where all are allowed.
+
+    Else their geometric mean, in which an allowed one counts as one: where a fault of the model has part of the outputs wrong whatever
+    the assignment, the right one is told by the others. Infinite where all are, or there is none.
+
+    >>> together([0.5, 0.25]), round(together([0.5, 1e6, 1e6, 1.0]), 6), together([]), together([float("inf")])
+    (0.5, 1000.0, inf, inf)
+    """
+    greatest = max(errors, default=math.inf)
+    if greatest <= 1.0 or all(map(math.isinf, errors)):
+        return greatest
+    return math.exp(sum(math.log(min(max(each, 1.0), WORST)) for each in errors) / len(errors))
 
 
 def _distinct(capture: Capture, records: Sequence[Record]) -> list[Record]:
