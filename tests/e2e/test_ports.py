@@ -138,3 +138,34 @@ def test_gradients_and_running_variances_of_joined_layers_are_compared_part_by_p
     pairs = {p.key: p for p in result["backward"].pairs}
     assert any("inherent" in note for note in pairs["buffer_0 n2.running_var (train)"].notes)
     assert pairs["gradient_0 c2.weight"].candidate.name == "conv.weight"
+
+
+@pytest.mark.parametrize("several", [False, True], ids=["one output", "two outputs"])
+def test_a_fault_behind_tensors_that_only_a_run_tells_apart(several):
+    """No assignment makes all outputs equal: the right one is told by what is right before the fault."""
+
+    def reference(m, x):
+        h = torch.tanh(m.body(x))
+        mixed = torch.cat([m.one(h), m.two(h)], -1)
+        found = torch.tanh(m.head(mixed))
+        return (mixed, found) if several else found
+
+    def candidate(m, x):
+        h = paddle.tanh(m.body(x))
+        second = m.left(h)
+        mixed = paddle.concat([m.right(h), second], -1)
+        found = paddle.tanh(m.head(mixed) * -1.0)
+        return (mixed, found) if several else found
+
+    def make():
+        names = {"torch": ("body", "one", "two", "head"), "paddle": ("body", "left", "right", "head")}
+        shapes = {"head": (16, 8)}
+        ours = ports.torch_model(lambda: {n: torch.nn.Linear(*shapes.get(n, (8, 8))) for n in names["torch"]}, reference)
+        theirs = ports.paddle_model(lambda: {n: paddle.nn.Linear(*shapes.get(n, (8, 8))) for n in names["paddle"]}, candidate)
+        return ours, theirs, ports.X
+
+    result = run(make)
+    places = {p.reference.name: p.candidate.name for p in result["weights"].pairs}
+    assert (result["weights"].verdict, result["forward"].verdict) == ("underpowered", "diverged")
+    assert (places["one.weight"], places["two.weight"]) == ("right.weight", "left.weight")
+    assert result["forward"].divergence.candidate.code == "found = paddle.tanh(m.head(mixed) * -1.0)"

@@ -19,6 +19,9 @@ ALLOWED = 1.0
 #: an option must lower the error by this factor to be kept while nothing is right yet
 BETTER = 0.9
 
+#: options that are compared by what they compute on their way, at most
+COMPARED = 40
+
 #: buffers that training makes
 STATISTICS = frozenset({"running_mean", "running_var", "_mean", "_variance"})
 
@@ -96,6 +99,7 @@ def prove(
     least: int = 1,
     further: Callable[[Plan], list[Choice]] | None = None,
     clock: Callable[[], float] = time.monotonic,
+    agreement: Callable[[Plan], int] | None = None,
 ) -> Proof:
     """Try a plan, then its alternatives, and keep what proves right.
 
@@ -112,6 +116,8 @@ def prove(
         least: how often it may be called to find what is right even if that takes longer: on a busy machine time alone says little.
         further: gives more choices for a plan that is wrong, most likely ones, that take a run to be told; they are tried first.
         clock: what seconds are counted by; one that stands still while others use the machine gives the same proof on a busy one.
+        agreement: how much of what the reference computes on its way is computed under a plan too. It is asked where no plan is right:
+            a fault of the model leaves what lies before it equal under the right one.
     """
     search = _Search(run, max(limit, 1), clock() + seconds, max(least, 1), clock)
     proof = Proof(plan, search.error(plan) or 0.0)
@@ -124,6 +130,9 @@ def prove(
         proof.plan = copy.copy(proof.plan)
         proof.plan.alternatives = plan.alternatives  # what was proposed for a wrong plan says nothing against a right one
         proof.guess = _guess(plan, more, search)
+        if proof.error > ALLOWED and agreement is not None:
+            search.until = max(search.until, clock() + seconds / 3)
+            proof.guess = _most_agreeing(proof.guess or plan, [*more, *plan.alternatives], agreement, search) or proof.guess
     if proof.right:
         proof.plan = _without_computed(proof.plan)
         search.until, search.least = min(search.until, clock() + seconds / 3), 1  # what is right need not be doubted for long
@@ -148,6 +157,27 @@ def _guess(plan: Plan, choices: Iterable[Choice], search: _Search) -> Plan | Non
             chosen.moves = [replace(m, how="calls") if m.how == "proof" else m for m in chosen.moves]
             return chosen
     return None
+
+
+def _most_agreeing(plan: Plan, choices: Iterable[Choice], agreement: Callable[[Plan], int], search: _Search) -> Plan | None:
+    """The plan, with the options under which more is computed as in the reference.
+
+    None where there are none. Each choice is made for itself; what names decide is left.
+    """
+    best = plan
+    open_choices = [choice for choice in choices if not choice.decided]
+    most = agreement(plan) if open_choices else 0
+    for option in [option for choice in open_choices for option in choice.options][:COMPARED]:
+        if search.clock() > search.until:
+            break
+        other = best.choose(option)
+        found = agreement(other) if _changed(best, other) else 0
+        if found > most:
+            best, most = other, found
+    if best is plan:
+        return None
+    best.moves = [replace(m, how="calls") if m.how == "proof" else m for m in best.moves]
+    return best
 
 
 def _nearest(plan: Plan, search: _Search) -> Plan | None:

@@ -20,6 +20,7 @@ from paralign.capture import Capture, CaptureWriter, clear
 from paralign.dtypes import Typed, narrow, widen
 from paralign.errors import WorkerFailed
 from paralign.locate import pipeline
+from paralign.locate.runs.value_index import Values
 from paralign.model import DIVERGED, Manifest, Tolerance
 from paralign.run.recorder import both
 from paralign.stages.common import lower_precision
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
 
 #: how often at most, for how many seconds of processor time, and how often at least models are run to find the assignment that is right
 RUNS, SECONDS, LEAST = 200, 60.0, 16
+
+#: how far the digests of one value may lie apart in both sides' float64 runs
+SAME = 1e-7
 
 #: what an error counts as that is infinite, beside others that are not
 WORST = 1e30
@@ -223,6 +227,7 @@ class Trials:
         self._busy = 0.0
         self._truth: Capture | None = None
         self._lowered: bool | None = None
+        self._made: list[str] | None = None
 
     @classmethod
     @contextmanager
@@ -251,21 +256,34 @@ class Trials:
 
         Infinite where a side fails.
         """
-        fillings = plan.fillings()
-        changed = {name for name, filling in fillings.items() if self._loaded.get(name) != filling}
         try:
-            if changed:
-                loaded = self._load(self.context.candidate, write(self.context, plan, self._value, changed))
-                self._busy += loaded.manifest.resources.get("busy_seconds", 0.0)
-                self._loaded.update(fillings)
+            self._fill(plan)
             return self._distance()
         except WorkerFailed:
             self._loaded = {}  # a worker that is started again has its own weights
             return math.inf
 
+    def _fill(self, plan: Plan) -> None:
+        """Load what a plan gives the candidate otherwise than the one before."""
+        fillings = plan.fillings()
+        changed = {name for name, filling in fillings.items() if self._loaded.get(name) != filling}
+        if changed:
+            loaded = self._load(self.context.candidate, write(self.context, plan, self._value, changed))
+            self._busy += loaded.manifest.resources.get("busy_seconds", 0.0)
+            self._loaded.update(fillings)
+
     def prove(self, plan: Plan) -> Proof:
         """The plan or its alternative that makes outputs equal, within runs and time."""
-        return mapping.prove(plan, self.error, limit=RUNS, seconds=SECONDS, least=LEAST, further=self._by_use, clock=self._clock)
+        return mapping.prove(
+            plan,
+            self.error,
+            limit=RUNS,
+            seconds=SECONDS,
+            least=LEAST,
+            further=self._by_use,
+            clock=self._clock,
+            agreement=self._agreement if self.context.observed else None,
+        )
 
     def _clock(self) -> float:
         """Seconds of processor time that went into the trials.
@@ -283,6 +301,24 @@ class Trials:
             return []
         found = uses.recorded(self.context)
         return [] if found is None else mapping.by_use(plan, *found)
+
+    def _agreement(self, plan: Plan) -> int:
+        """How many values of the candidate's watched pass under a plan the reference has too.
+
+        0 where a side cannot be watched.
+        """
+        try:
+            if self._made is None:
+                self._made = uses.computed(self.context.reference, self.context.inputs)
+            self._fill(plan)
+            found = uses.computed(self.context.candidate, self.context.inputs)
+        except WorkerFailed:
+            self._loaded = {}
+            return 0
+        known: Values[str] = Values(SAME)
+        for digest in self._made:
+            known.add(digest, digest)
+        return sum(digest in known for digest in found)
 
     def agrees_replayed(self, plan: Plan) -> bool:
         """Whether outputs are equal under a plan with the reference's draws in eval mode."""

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from paralign.adapters._kinds import MOVES
+from paralign.capture.digest import is_evidence
 from paralign.errors import WorkerFailed
 from paralign.locate.runs.dataflow import Graph
 from paralign.run.recorder import both
 from paralign.weights import Use
 from paralign.worker.protocol import Operations
-from paralign.worker.sides.session import NATIVE
+from paralign.worker.sides.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
@@ -42,6 +43,20 @@ def recorded(context: Context) -> tuple[dict[str, Use], dict[str, Use]] | None:
         return None
     ours, theirs = (_uses(Graph(capture, NATIVE)) for capture in captures)
     return ours, theirs
+
+
+def computed(side: Recorder, inputs: Capture | None) -> list[str]:
+    """The digests of what a side computes in float64 with the weights that it has, each once.
+
+    Without values that are likely to match by chance: constants, and what has few elements.
+
+    Raises:
+        WorkerFailed: the side cannot be run or watched.
+    """
+    values = {} if inputs is None else {"inputs": inputs}
+    graph = Graph(side.record("computed", Operations([DOUBLE], attempt=uuid4().hex), values), DOUBLE)
+    made = (value.digest for operation in graph.operations for value in operation.outputs)
+    return list(dict.fromkeys(digest for digest in made if digest is not None and is_evidence(digest)))
 
 
 def _uses(graph: Graph) -> dict[str, Use]:
