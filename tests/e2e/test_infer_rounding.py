@@ -54,10 +54,10 @@ paths = ["first.txt", "second.txt"]
 def infer(run, tmp_path):
     """Check a candidate; gives the stage of the report."""
 
-    def check(candidate, reference=REFERENCE):
+    def check(candidate, reference=REFERENCE, framework="numpy"):
         (tmp_path / "reference.py").write_text(reference)
         (tmp_path / "candidate.py").write_text(candidate)
-        (tmp_path / "paralign.toml").write_text(SETTINGS)
+        (tmp_path / "paralign.toml").write_text(SETTINGS.replace("numpy", framework))
         (tmp_path / "first.txt").write_text("3 5 8 1 7 2 6 4")
         (tmp_path / "second.txt").write_text("1 9 2 7 3 3 8 5")
         run("check", tmp_path)
@@ -83,3 +83,52 @@ def test_a_program_that_runs_in_float64_is_judged_there(infer):
     loose = [code.replace("    assert out.dtype == np.float32\n", "") for code in (REFERENCE, ANOTHER_ORDER)]
     stage = infer(loose[1].replace("1.002", "1.0021"), loose[0])
     assert stage["verdict"] == "diverged"
+
+
+#: a program whose first step is in float32, whatever the model computes in
+STEPS = """import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.linspace(0.9, 1.1, 8))
+        self.weight = torch.nn.Parameter(torch.linspace(0.5, 1.5, 48).reshape(8, 6))
+
+    def forward(self, x, mean=1.0):
+        return (x * self.scale) @ self.weight * mean
+
+
+def build_model():
+    return Model()
+
+
+def predict(path, model):
+    numbers = torch.tensor([float(word) for word in open(path).read().split()], dtype=torch.float32)
+    count = torch.tensor([float(len(numbers) + 5)])
+    mean = count / 7
+    views = torch.stack([numbers, numbers * 1.002, numbers * 0.998])
+    with torch.no_grad():
+        out = model(views, mean)
+    return {"spread": out[:, 0].std().reshape(1)}
+"""
+
+ANOTHER_STEP = STEPS.replace("count / 7", "count * (1 / torch.tensor(7.0))").replace(
+    "(x * self.scale) @ self.weight", "(x.flip(1) * self.scale.flip(0)) @ self.weight.flip(0)"
+)
+
+
+@pytest.mark.torch
+def test_first_steps_in_float32_are_no_divergence(infer):
+    pytest.importorskip("torch")
+    stage = infer(ANOTHER_STEP, STEPS, framework="torch")
+    assert stage["verdict"] == "aligned"
+    assert any("no more than steps in float32 bring" in note for note in stage["notes"]), stage["notes"]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(("right", "wrong"), [("1.002", "1.0021"), ("count * (", "0.9999 * count * (")])
+def test_a_small_mistake_beside_steps_in_float32_diverges(infer, right, wrong):
+    pytest.importorskip("torch")
+    assert ANOTHER_STEP.count(right) == 1
+    assert infer(ANOTHER_STEP.replace(right, wrong), STEPS, framework="torch")["verdict"] == "diverged"

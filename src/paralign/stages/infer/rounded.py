@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from paralign.dtypes import EPS
 from paralign.errors import WorkerFailed
 from paralign.locate.data.distances import apart
 from paralign.model import Noise, Pair
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 #: relative L2 distance of two predictions in float64 up to which they agree: rounding of float64, enlarged as much as that of float32
 AGREE = 1e-9
+
+#: relative L2 distance in float64 up to which float32 on the way to the first weights explains it: some of its roundings
+ROUNDED = 4 * EPS["float32"]
 
 #: relative L2 distance beyond which rounding is no explanation
 FAR = 1e-2
@@ -60,7 +64,7 @@ def excuse(context: Context, result: StageResult, reference: Capture, candidate:
     for pair in wrong:
         own = None if exact is None else _own_distance(pair, paths, (reference, candidate), exact)
         if own is None:
-            left += [pair] if exact is None or not _is_in_double(pair, paths, exact) else []
+            left += [pair] if exact is None or not _shows_in_double(pair, paths, exact) else []
             continue
         pair.noise = Noise(own, "the reference's own distance from float64")
         settle([pair], OWN, context.settings.tolerance_of("infer"))
@@ -72,7 +76,7 @@ def excuse(context: Context, result: StageResult, reference: Capture, candidate:
         elif pair.reference is not None and math.prod(pair.reference.shape) <= FEW:
             agreed.append(pair)
     if left or agreed:
-        _excuse_moved(context, result, [*left, *agreed], agreed, paths, reference)
+        _excuse_moved(context, result, [*left, *agreed], paths, reference, exact)
 
 
 def _in_double(context: Context, paths: list[str]) -> tuple[Capture, Capture] | None:
@@ -85,16 +89,25 @@ def _in_double(context: Context, paths: list[str]) -> tuple[Capture, Capture] | 
     return None if any(Infer.answer(capture).failed for capture in exact) else exact
 
 
-def _is_in_double(pair: Pair, paths: list[str], exact: tuple[Capture, Capture]) -> bool:
-    """Whether both sides made a prediction in float64: then it was judged there."""
-    return all(held is not None for held in _held(pair, paths, exact))
+def _shows_in_double(pair: Pair, paths: list[str], exact: tuple[Capture, Capture]) -> bool:
+    """Whether a difference is one of float64 as well: then it is none of rounding.
+
+    A program whose inputs are of float32 computes in it up to the first weights. Then two right ones differ in float64, too, but by
+    less than a prediction made of float32 is apart from itself.
+    """
+    held = _held(pair, paths, exact)
+    if held[0] is None or held[1] is None:
+        return False
+    return apart(held[0], held[1]) > min(pair.noise_value, ROUNDED)
 
 
-def _excuse_moved(context: Context, result: StageResult, wrong: list[Pair], agreed: list[Pair], paths: list[str], native: Capture) -> None:
-    """Judge predictions of programs that compute in float32 by themselves, and of few numbers.
+def _excuse_moved(
+    context: Context, result: StageResult, wrong: list[Pair], paths: list[str], native: Capture, exact: tuple[Capture, Capture] | None
+) -> None:
+    """Judge predictions of few numbers, and those of programs that compute in float32.
 
-    The reference's weights are moved by rounding, and the median of how far its prediction then moves is the noise. ``agreed`` are the
-    pairs of ``wrong`` that agree in float64.
+    The reference's weights are moved by rounding, and the median of how far its prediction then moves is the noise. ``exact``: both
+    sides' predictions in float64, where there are any; some programs compute in float32 in part.
     """
     found = moved(context, paths)
     if found is None:
@@ -108,8 +121,17 @@ def _excuse_moved(context: Context, result: StageResult, wrong: list[Pair], agre
         if not pair.wrong:
             result.notes.append(
                 f"{pair.key}: {pair.error or 0.0:.2g} apart, where rounding of its weights moves the reference's by {own:.2g}; "
-                f"in float64 {'they agree' if any(pair is each for each in agreed) else 'the programs do not run'}"
+                f"{_said_of_double(pair, paths, exact)}"
             )
+
+
+def _said_of_double(pair: Pair, paths: list[str], exact: tuple[Capture, Capture] | None) -> str:
+    """How far both sides' predictions are apart in float64."""
+    held = [None, None] if exact is None else _held(pair, paths, exact)
+    if held[0] is None or held[1] is None:
+        return "in float64 the programs do not run"
+    far = apart(held[0], held[1])
+    return "in float64 they agree" if far <= AGREE else f"in float64 by {far:.2g}, no more than steps in float32 bring"
 
 
 def _moved_distance(record: Record, native: Capture, found: Moved) -> float | None:
