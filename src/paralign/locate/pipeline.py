@@ -14,6 +14,7 @@ from paralign.locate.laboratory.few_samples import few_samples
 from paralign.locate.laboratory.watched import Recorded, Watched
 from paralign.locate.shared_lines import divergences as divergences_of
 from paralign.locate.suspects import differing_constants, element_types, one_sided, other_ways, random_operations, unreached
+from paralign.locate.suspects.faint import faint
 from paralign.locate.suspects.patching import guilty, suspected
 from paralign.locate.suspects.propose import rank, suspects
 from paralign.model import ALIGNED, DIVERGED, CheckResult, Divergence, Finding, Pass, StageResult
@@ -113,6 +114,8 @@ def _searched(watched: Watched, *, diverged: bool, whole: bool = True) -> Search
     blurred = judgement.is_blurred()
     unexplained = diverged and not blurred and not judgement.wrong_outputs()
     found, notes, clean = _search(watched, judgement, finely=unexplained)
+    if not diverged and not blurred and not found and watched.run_name == DOUBLE:
+        found = faint(watched, watched.exact())
     found.sort(key=lambda guilt: not guilt.confirmed)  # what an experiment has shown, before what only ends in a wrong output
     divergences = divergences_of(repairing.repaired(watched, judgement, found), watched)
     natives = watched.natives()

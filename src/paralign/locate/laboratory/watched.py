@@ -46,6 +46,9 @@ COARSE = Scale(equal=2e-5, floor=2e-6, own=10.0)
 #: and where outputs differ in float64 although no single operation does by more than its noise: many small errors add up
 FINE = Scale(floor=2.0**-24, thorough=True)
 
+#: and where they agree but for more than float64 rounds: some ten thousand of its roundings
+EXACT = Scale(equal=1e-11, floor=2.5e-12)
+
 
 class Recorded:
     """Two captures of operations, one pass of each, to be judged."""
@@ -67,8 +70,15 @@ class Recorded:
 
     def judgement(self, graph: Graph | None = None, *, fine: bool = False) -> Judgement:
         """A run of the candidate's, judged; ``fine``: by the rounding of one constant."""
+        return self._judged(graph or Graph(self.candidate, self.run_name), self._scale(fine=fine))
+
+    def exact(self) -> Judgement:
+        """The candidate's run in float64, judged by the rounding of float64."""
+        return self._judged(Graph(self.candidate, DOUBLE), EXACT)
+
+    def _judged(self, graph: Graph, scale: Scale) -> Judgement:
         homes = {reference: candidate for candidate, reference in self._names().items()}
-        return Judgement(self._graph, graph or Graph(self.candidate, self.run_name), self._noise(), self._scale(fine=fine), homes=homes)
+        return Judgement(self._graph, graph, self._noise(), scale, homes=homes)
 
     def _scale(self, *, fine: bool) -> Scale:
         """How errors are judged in the precision of the runs."""
