@@ -83,7 +83,8 @@ def of_group(sides: Sides, group: Group) -> Blamed | None:
     found = wrong_itself(sides, strange)
     if found is not None:
         return found
-    placed = _other_in_files(sides, value) or (value if _is_made_for(value, made) else key)
+    beside = made if key is value else key
+    placed = _other_in_files(sides, value) or (value if _is_made_for(value, made) else beside)
     return Blamed(placed, [placed, value], placed=True, note=_said(group, _word(key, group), value))
 
 
