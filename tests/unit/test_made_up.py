@@ -106,5 +106,26 @@ def test_own_steps_that_differ_or_were_not_compared_make_up_for_nothing():
     for own in (StageResult("backward", DIVERGED, pairs=[pair("parameter")]), StageResult("backward", ALIGNED)):
         context, result, _ = case()
         assert may_be(context, result)
-        excuse(context, result, own, list(zip(CLIPS["global"][1], GRADIENTS, strict=True)))
+        excuse(context, result, own, named(CLIPS["global"][1]))
         assert result.verdict == DIVERGED
+
+
+@pytest.mark.parametrize("kind", CLIPS)
+def test_a_fault_before_a_clipping_is_no_difference_of_optimizers(kind):
+    """The other side's gradients are others, and come clipped to the same threshold: nothing is shown of the optimizers."""
+    threshold, clipped = CLIPS[kind]
+    context, result, _ = case(kind, threshold)
+    others = [np.array([1.0, 3.0]), np.array([[4.0, 1.0]])]
+    excuse(context, result, StageResult("backward", DIVERGED, pairs=[pair("gradient", 0)]), named(clipped, others))
+    assert (result.verdict, result.findings, result.divergence) == (UNDERPOWERED, [], None)
+    assert "the stage backward says where they part" in result.warnings[0]
+
+
+@pytest.mark.parametrize("share", [0.5, 0.999, 1.001, 2.0])
+def test_gradients_that_are_not_at_the_threshold_excuse_no_clipping(share):
+    context, result, _ = case("value", 2.0)
+    others = [np.array([1.0, 3.0]), np.array([[4.0, 1.0]])]
+    reaching = [g * share for g in CLIPS["value"][1]]
+    excuse(context, result, StageResult("backward", DIVERGED, pairs=[pair("gradient", 0)]), named(reaching, others))
+    assert result.verdict == DIVERGED
+    assert result.findings

@@ -34,6 +34,9 @@ SLACK, MOST = 1e-6, 1e-3
 #: and what rounding adds to that: the difference is it and nothing else
 WHOLE = 1.01
 
+#: how far from a threshold what was clipped to it may lie, relative: PyTorch adds to norms
+AT = 1e-4
+
 #: how far beyond a threshold gradients are brought that do not reach it by themselves
 BEYOND = 4.0
 
@@ -54,6 +57,10 @@ ENLARGED = (
     "clip alike, in the loop or in the optimizer, by one threshold: with gradients {} times as large on both sides, as a larger loss "
     "makes them, train_step of both sides does not come to the same"
 )
+
+#: what is said of the optimizers' own updates where own steps were compared
+_AGREES = "what the optimizers alone do differs, what train_step does with them agrees"
+_DIFFERS_BEFORE = "what the optimizers alone do differs, what train_step does with them differs before them already"
 
 #: what follows from an update, besides the experiment with the optimizers alone
 _FOLLOWS = (Kind.LOSS, Kind.GRADIENT, Kind.CHANGE)
@@ -117,16 +124,23 @@ def excuse(context: Context, result: StageResult, own: StageResult, gradients: P
     if apart is None or not may_be(context, result) or not own.pairs:
         return
     seen = _clips_alike(apart, gradients) if own.verdict == ALIGNED else None
-    if seen is None:
+    if seen is None and not (own.verdict == DIVERGED and _is_cut_elsewhere(apart, gradients)):
         if apart.finding.fix == CLIPPED_ELSEWHERE:
             apart.finding.fix = COMPARED
         return
     wrong = result.wrong
     for pair in wrong:
-        pair.leave_out(Unjudged.ELSEWHERE, "what the optimizers alone do differs, what train_step does with them agrees")
+        pair.leave_out(Unjudged.ELSEWHERE, _DIFFERS_BEFORE if seen is None else _AGREES)
     result.findings = [finding for finding in result.findings if finding is not apart.finding]
     result.divergence = None
     result.verdict = result.verdict_of_pairs
+    if seen is None:
+        result.verdict, apart.unreached = UNDERPOWERED, True
+        result.warnings.append(
+            f"the optimizers differ by themselves ({apart.finding.cause}), and the other side's loop clips to the same: whether both then "
+            "come to the same is not seen before the gradients that reach them agree (the stage backward says where they part)"
+        )
+        return
     if seen:
         apart.excused = True
         unseen = _groups_unseen(apart, gradients)
@@ -226,6 +240,18 @@ def _clips_alike(apart: Clipping, gradients: Pairs) -> bool | None:
     if length(both[1 - apart.side].astype(np.float64) - cut[name] for name, both in gradients.items()) > allowed:
         return None
     return length(before[name] - value for name, value in cut.items()) > allowed
+
+
+def _is_cut_elsewhere(apart: Clipping, gradients: Pairs) -> bool:
+    """Whether gradients differ, and the other side's were clipped to the same threshold.
+
+    Some of them lie at it, and none beyond.
+    """
+    if not gradients or apart.kind not in _KINDS or _clips_alike(apart, gradients) is not None:
+        return False
+    other = {name: both[1 - apart.side].astype(np.float64) for name, both in gradients.items()}
+    greatest = max(sizes(other, apart.kind, _together(apart, other)).values(), default=0.0)
+    return abs(greatest - apart.threshold) <= AT * apart.threshold
 
 
 def _groups_unseen(apart: Clipping, gradients: Pairs) -> int:
