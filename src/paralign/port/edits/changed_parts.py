@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from paralign.port.edits.held_parts import is_in_place
 from paralign.port.edits.ledger import Fate
 from paralign.port.edits.placing import Placer
 from paralign.port.edits.tensor_results import (
@@ -17,6 +18,7 @@ from paralign.port.edits.tensor_results import (
     gives_several,
     is_among,
     is_new,
+    is_new_alone,
 )
 from paralign.port.names.expression_forms import is_dotted, is_text, is_told_twice
 from paralign.port.names.name_bindings import bindings, counters, innermost
@@ -24,6 +26,13 @@ from paralign.port.names.observing import place
 
 #: what is said of a tensor that is cast or moved, and then changed in place
 CAST_AND_CHANGED = "where the cast or the move changes nothing, the tensor before it is changed too, in PyTorch alone"
+
+
+#: the name of a part within what changes it
+_PART = "_part"
+
+#: what an expression cannot have where it becomes that of a lambda
+_NOT_IN_LAMBDA = (ast.Await, ast.NamedExpr, ast.Yield, ast.YieldFrom)
 
 
 class PartWriter(Placer):
@@ -38,7 +47,7 @@ class PartWriter(Placer):
             names = self._names_of(node)
             if not names:
                 return False
-            return all(name in FRESH or is_new(name) or name in self._inplace_of(node) for name in names)
+            return all(name in FRESH or is_new(name) or is_new_alone(name) or name in self._inplace_of(node) for name in names)
         if isinstance(node, ast.Subscript) and is_text(node.slice):  # of a dictionary
             return True
         if isinstance(node, ast.BinOp | ast.UnaryOp):  # a result of arithmetic is new
@@ -66,7 +75,8 @@ class PartWriter(Placer):
         """The names of a call that changes a whole tensor in place, and gives that tensor."""
         if not isinstance(node.func, ast.Attribute) or not node.func.attr.endswith("_"):
             return set()
-        if not self._is_whole(node.func.value) and not self._may_be_held(node.func.value):
+        kept = node.func.value is self._put_back
+        if not kept and not self._is_whole(node.func.value) and not self._may_be_held(node.func.value):
             return set()
         return set(self._names_of(node))
 
@@ -80,6 +90,10 @@ class PartWriter(Placer):
             self._put_back = part
             self.generic_visit(node)
             self._put_back = None
+            return
+        base = _changed_by_chain(call) if isinstance(call, ast.Call) and written is None else None
+        if base is not None and isinstance(call, ast.Call) and self._is_put_at_run_time(call, base):
+            self._put_part(node, call, base)
             return
         if written is None or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
             self.generic_visit(node)
@@ -113,6 +127,42 @@ class PartWriter(Placer):
         places = [self._place_of_index(each) for each in _places(target.slice)]
         index = f"({', '.join(places)},)" if isinstance(target.slice, ast.Tuple) else places[0]
         return f"_put_in({self.text.within(target.value)}, {index}, {value}{past})"
+
+    def _is_put_at_run_time(self, call: ast.Call, base: ast.Subscript) -> bool:
+        """Whether ``x[k].mul_(2)`` can be written so that it is told at run time what ``x[k]`` is."""
+        attributes = {each.attr for each in ast.walk(base.value) if isinstance(each, ast.Attribute)}
+        if not is_dotted(base.value) or not VIEWS.isdisjoint(attributes) or "weight" in attributes or is_text(base.slice):
+            return False
+        if self._is_dictionary(base.value) or isinstance(innermost(self._parents)[0], ast.ClassDef | ast.Lambda):
+            return False
+        if any(isinstance(each, _NOT_IN_LAMBDA) or getattr(each, "id", "") == "super" for each in ast.walk(call)):
+            return False
+        chain: ast.expr = call
+        while isinstance(chain, ast.Call) and isinstance(chain.func, ast.Attribute):
+            if not self.uses.get(place(chain)):
+                return False
+            chain = chain.func.value
+        return not self.hidden("_put_part(")
+
+    def _put_part(self, node: ast.Expr, call: ast.Call, base: ast.Subscript) -> None:
+        """Write ``x[k].mul_(2)`` by a function that changes the part and assigns it."""
+        edits = len(self.text.edits)
+        self._written_part = base
+        self.visit(base)
+        self._written_part = None
+        index = [self._place_of_index(each) for each in _places(base.slice)]
+        at = f"({', '.join(index)},)" if isinstance(base.slice, ast.Tuple) else index[0]
+        head = f"_put_part({self.text.within(base.value)}, {at}, lambda {_PART}: "
+        del self.text.edits[edits:]
+        self.needs("_put_part(")
+        start, end = self.text.start(node), self.text.end(node)
+        self.text.edit(self.text.start(base), self.text.end(base), _PART)
+        self._put_back = self._replaced = base
+        self.visit(call)
+        self._put_back = self._replaced = None
+        self.text.edit(start, start, head, node)
+        self.text.edit(end, end, ")", node, closes=True)
+        self.note(base, "torch.Tensor.__setitem__", Fate.REWRITTEN, "assigned: a part of a tensor is a copy in Paddle")
 
     def _place_of_index(self, node: ast.expr) -> str:
         """One place of an index, as an argument."""
@@ -243,6 +293,15 @@ class PartWriter(Placer):
         held = any(isinstance(each, ast.expr) and self._holds_several(each) for each in inner)
         return held or any(isinstance(each, ast.Name) for each in bound) or any(map(gives_several, inner))
 
+    def _is_part_by_numbers(self, node: ast.expr) -> bool:
+        """Whether an expression is a part of a named tensor by numbers and slices.
+
+        It shares the tensor's memory.
+        """
+        if not isinstance(node, ast.Subscript) or not is_dotted(node.value) or not self._is_whole(node.value):
+            return False
+        return not self._holds_several(node.value) and all(map(self._is_plain_index, _places(node.slice)))
+
     def _is_plain_index(self, node: ast.expr) -> bool:
         """Whether one place of an index is a number or a slice by its form."""
         if isinstance(node, ast.Slice):
@@ -271,6 +330,14 @@ def _places(index: ast.expr) -> list[ast.expr]:
 def _is_of_axes(node: ast.expr) -> bool:
     """Whether a place of an index is one of tensors, not of lists: a slice or an axis."""
     return isinstance(node, ast.Slice) or (isinstance(node, ast.Constant) and (node.value is None or node.value is Ellipsis))
+
+
+def _changed_by_chain(call: ast.Call) -> ast.Subscript | None:
+    """The item that ``x[k].mul_(2).add_(1)`` changes; None of another statement."""
+    node: ast.expr = call
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_in_place(node.func.attr):
+        node = node.func.value
+    return node if isinstance(node, ast.Subscript) else None
 
 
 def _part_of(node: ast.expr) -> ast.Subscript | None:

@@ -44,7 +44,7 @@ def is_changed(node: ast.expr, around: Sequence[ast.AST], is_function: Callable[
             method = each.func
             if is_function(method) or not isinstance(method, ast.Attribute) or method.value is not inner:
                 return _is_given_first(each, inner) and (isinstance(method, ast.Name) or is_function(method))
-            if method.attr not in OF_FORM:
+            if method.attr not in OF_FORM | VIEWED:
                 return is_in_place(method.attr)
         elif not isinstance(each, ast.Subscript) or each.value is not inner:
             return False

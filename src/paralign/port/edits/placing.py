@@ -49,6 +49,8 @@ class Placer(Writer):
         self._annotation = 0
         self._kept: Kept | None = None
         self._put_back: ast.expr | None = None
+        #: what is written as a name of its own, and not visited
+        self._replaced: ast.expr | None = None
         self._parents: list[ast.AST] = []
 
     @property

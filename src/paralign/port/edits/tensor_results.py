@@ -22,23 +22,37 @@ FRESH = frozenset({
 
 #: functions and methods whose result is new, whatever they are given
 NEW = frozenset({
-    "abs", "add", "addcdiv", "addcmul", "addmm", "all", "amax", "amin", "any", "argmax", "argmin", "argsort", "atan2", "baddbmm",
-    "bincount", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "bmm", "bucketize", "cat", "cdist", "ceil", "clamp",
-    "clamp_max", "clamp_min", "clip", "concat", "cos", "cosh", "cross", "cumlogsumexp", "cumprod", "cumsum", "diag_embed", "div", "elu",
-    "eq", "erf", "erfc", "exp", "exp2", "expm1", "flip", "floor", "floor_divide", "fmod", "frac", "full_like", "gather", "ge", "gelu",
-    "gt", "hypot", "index_add", "index_copy", "index_fill", "index_put", "index_select", "isfinite", "isin", "isinf", "isnan", "kron",
-    "le", "leaky_relu", "lerp", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp", "logical_and", "logical_not", "logical_or",
-    "logical_xor", "logsumexp", "lt", "masked_fill", "masked_scatter", "masked_select", "matmul", "maximum", "mean", "minimum", "mish",
-    "mm", "mul", "mv", "ne", "neg", "norm", "one_hot", "outer", "pow", "prod", "rand_like", "randn_like", "reciprocal", "relu",
-    "remainder", "repeat", "repeat_interleave", "roll", "round", "rsqrt", "rsub", "scatter", "scatter_add", "scatter_reduce",
-    "searchsorted", "sigmoid", "sign", "silu", "sin", "sinh", "softmax", "softplus", "sqrt", "square", "stack", "std", "sub", "sum",
-    "take", "take_along_dim", "tan", "tanh", "tril", "triu", "true_divide", "trunc", "var", "where", "xlogy",
+    "abs", "absolute", "acos", "acosh", "add", "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "all", "amax", "amin", "any",
+    "argmax", "argmin", "argsort", "asin", "asinh", "atan", "atan2", "atanh", "baddbmm", "bilinear", "bincount", "bitwise_and",
+    "bitwise_not", "bitwise_or", "bitwise_xor", "bmm", "bucketize", "cat", "cdist", "ceil", "celu", "clamp", "clamp_max", "clamp_min",
+    "clip", "concat", "conv1d", "conv2d", "conv3d", "copysign", "corrcoef", "cos", "cosh", "cosine_similarity", "count_nonzero", "cov",
+    "cross", "cumlogsumexp", "cumprod", "cumsum", "cumulative_trapezoid", "deg2rad", "det", "diag_embed", "diff", "digamma", "div",
+    "divide", "dot", "elu", "embedding", "eq", "erf", "erfc", "exp", "exp2", "expm1", "fix", "flip", "fliplr", "flipud", "float_power",
+    "floor", "floor_divide", "fmod", "frac", "full_like", "gather", "ge", "gelu", "ger", "glu", "greater", "group_norm", "gt",
+    "hardsigmoid", "hardswish", "hardtanh", "heaviside", "histc", "hypot", "i0", "index_add", "index_copy", "index_fill", "index_put",
+    "index_select", "inner", "inverse", "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf", "isreal", "kron", "l1_loss",
+    "layer_norm", "ldexp", "le", "leaky_relu", "lerp", "less", "lgamma", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp",
+    "logaddexp2", "logcumsumexp", "logdet", "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "logsigmoid", "logsumexp",
+    "lt", "masked_fill", "masked_scatter", "masked_select", "matmul", "maximum", "mean", "minimum", "mish", "mm", "mse_loss", "mul",
+    "multiply", "mv", "nan_to_num", "nanmean", "nanquantile", "nansum", "ne", "neg", "negative", "nextafter", "norm", "normalize",
+    "not_equal", "one_hot", "outer", "pad", "pairwise_distance", "polygamma", "pow", "prod", "quantile", "rad2deg", "rand_like",
+    "randn_like", "reciprocal", "relu", "relu6", "remainder", "repeat", "repeat_interleave", "roll", "rot90", "round", "rsqrt", "rsub",
+    "scaled_dot_product_attention", "scatter", "scatter_add", "scatter_reduce", "searchsorted", "selu", "sgn", "sigmoid", "sign",
+    "signbit", "silu", "sin", "sinc", "sinh", "smooth_l1_loss", "softmax", "softmin", "softplus", "softsign", "sqrt", "square", "stack",
+    "std", "sub", "subtract", "sum", "take", "take_along_dim", "tan", "tanh", "tanhshrink", "trace", "trapezoid", "tril", "triu",
+    "true_divide", "trunc", "var", "vdot", "where", "xlogy",
 })  # fmt: skip
+
+#: functions and methods whose result is new, or several new ones where they are given an axis: those have no methods that change them
+NEW_ALONE = frozenset({"max", "median", "min", "mode", "nanmedian"})
 
 #: methods that give the tensor itself where it is already as they make it, in Paddle a copy
 SAME_OR_NEW = frozenset(
     {"bfloat16", "bool", "contiguous", "cpu", "cuda", "double", "float", "half", "int", "long", "to", "type", "type_as"}
 )
+
+#: functions of torch.linalg that give a view, or what they are given
+_VIEWS_OF_MATRICES = frozenset({"diagonal", "multi_dot", "matrix_power"})
 
 #: what changes no element
 OF_NO_ELEMENT = frozenset({"requires_grad_"})
@@ -82,6 +96,12 @@ def gives_several(node: ast.AST) -> bool:
 def is_new(name: str) -> bool:
     """Whether a function of PyTorch gives a tensor that nobody else holds."""
     return is_among(name, NEW)
+
+
+def is_new_alone(name: str) -> bool:
+    """Whether a function gives a tensor that nobody else holds, wherever it gives one alone."""
+    head, _, last = name.rpartition(".")
+    return is_among(name, NEW_ALONE) or (head == "torch.linalg" and last not in _VIEWS_OF_MATRICES)
 
 
 def is_among(name: str, known: frozenset[str]) -> bool:

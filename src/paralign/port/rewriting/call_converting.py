@@ -466,9 +466,10 @@ class CallConverter(MadeNames):
         if not isinstance(view, ast.Call) or not isinstance(view.func, ast.Attribute) or not isinstance(self._parent(), ast.Expr):
             return False
         whole = view.func.value
-        if view.func.attr not in VIEWED - COPIED or not is_dotted(whole) or not self._is_whole(whole) or "weight" in ast.unparse(whole):
+        plain = self._is_whole(whole) if is_dotted(whole) else self._is_part_by_numbers(whole)
+        if view.func.attr not in VIEWED - COPIED or not plain or "weight" in ast.unparse(whole):
             return False
-        if self._is_of_several(whole) or any(map(self.hidden, ("_changed_part(", "_not_lost("))):
+        if any(map(self.hidden, ("_changed_part(", "_not_lost("))):
             return False
         self.needs("_changed_part(")
         self.needs("_not_lost(")

@@ -232,7 +232,7 @@ class Converter(SignConverter):
 
     def visit_Subscript(self, node: ast.Subscript) -> None:  # noqa: N802 - as above
         """As a place's; a tensor that a key keeps is asked for whether it is a part."""
-        if not self._of_its_own(node):
+        if node is not self._replaced and not self._of_its_own(node):
             super().visit_Subscript(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:  # noqa: N802 - as above
