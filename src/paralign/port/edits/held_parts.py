@@ -185,9 +185,13 @@ def _of_function(call: ast.Call, scope: Scope, giving: type[ast.Return | ast.Yie
     if function is None:
         return None
     own = scope_of(function)
+    if own.is_followed:
+        return None
     for each in ast.walk(function):
         value = each.value if isinstance(each, giving) else None
+        own.is_followed = True
         found = part_of(value, several=False, scope=own) if value is not None else None
+        own.is_followed = False
         name = _root(found.tensor) if found is not None else ""
         given = given_for(name, call, function) if name in own.given and name not in own.bindings else None
         if found is not None and given is not None and is_kept_form(given):

@@ -10,8 +10,9 @@ from paralign.catalogue.naming import canonical
 from paralign.port.edits.call_edits import ROOTS, Writer
 from paralign.port.edits.kept_tensors import Kept
 from paralign.port.edits.ledger import Fate, Place
+from paralign.port.names.expression_forms import is_told_twice
 from paralign.port.names.observing import Observed, place
-from paralign.port.names.values import Instance, Use
+from paralign.port.names.values import Instance, Object, Use
 from paralign.port.plans.conversions import conversions
 
 if TYPE_CHECKING:
@@ -106,6 +107,34 @@ class Placer(Writer):
             self.text.edit(self.text.end(target.slice), self.text.end(target.slice), ")", closes=True)
             self.note(target, "torch.nn.Sequential.__delitem__", Fate.REWRITTEN, "Paddle's Sequential deletes by names")
         self.generic_visit(node)
+
+    def set_in_sequential(self, node: ast.Assign) -> None:
+        """Write ``layers[-1] = …`` by the layer's name, where it may be a Sequential.
+
+        Paddle's takes the index as a name, and adds a layer where it has none of that name.
+        """
+        for target in node.targets:
+            if not isinstance(target, ast.Subscript) or not self.seen.imported or self.hidden("_key_of("):
+                continue
+            plain = isinstance(target.slice, ast.Constant | ast.UnaryOp) and not isinstance(getattr(target.slice, "value", 0), str)
+            if not plain or not is_told_twice(target.value) or self._is_tensor(target.value) or not self._may_be_layer(target, node.value):
+                continue
+            self.needs("_key_of(")
+            start, end = self.text.start(target.slice), self.text.end(target.slice)
+            self.text.edit(start, start, f"_key_of({self.text.source(target.value)}, ", target.slice)
+            self.text.edit(end, end, ")", target.slice, closes=True)
+            self.note(target, "torch.nn.Sequential.__setitem__", Fate.REWRITTEN, "Paddle's Sequential sets layers by names")
+
+    def _may_be_layer(self, target: ast.Subscript, value: ast.expr) -> bool:
+        """Whether what an item is given may be a layer, by what makes it and where it is put."""
+        found = self.seen.values.get(place(value))
+        if isinstance(found, Instance):
+            return found.of.startswith("torch.nn.")
+        names = self._names_of(value)
+        if names:
+            return all(name.startswith("torch.nn.") and not name.startswith(("torch.nn.functional.", "torch.nn.init.")) for name in names)
+        held = isinstance(target.value, ast.Attribute | ast.Subscript)
+        return isinstance(found, Object) or (held and isinstance(value, ast.Call | ast.Name))
 
     def visit_Subscript(self, node: ast.Subscript) -> None:  # noqa: N802 - as above
         """Let a tensor lie in order before an index behind its first axis.

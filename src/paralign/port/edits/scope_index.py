@@ -80,6 +80,8 @@ class Scope:
         self.given = _given(scope)
         #: the functions of the file by their names, where these are told apart
         self.functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
+        #: whether what it gives back is being looked for: a function may call itself
+        self.is_followed = False
         self.is_module = isinstance(scope, ast.Module)
         for each in _statements(scope):
             for name, binding in _bindings(each):

@@ -66,11 +66,21 @@ TEXT = "another text in Paddle where it is no single number"
 
 _STATISTICS = "Paddle counts the running statistics of batch norm among the parameters, with stop_gradient. Only in models with batch norm."
 
+_STATE_NAMES = (
+    "Other names in Paddle: _mean and _variance for running statistics, no num_batches_tracked; recurrent layers have each weight twice. "
+    "Numbers that are drawn for one name after another go to other weights then."
+)
+
 #: attributes that are a parameter of a layer by their names
 _STARTED = frozenset({"weight", "bias", "in_proj_weight", "in_proj_bias", "weight_ih", "weight_hh", "bias_ih", "bias_hh"})
 
 #: attributes of a tensor that are another tensor with its memory
 _SHARING = frozenset({"data", "grad", "T", "mT", "H", "mH", "real", "imag"})
+
+#: methods of tensors that take no text, and that texts, patterns and tables have too
+_NO_TEXT = frozenset(
+    {"add", "all", "any", "count_nonzero", "diff", "div", "eq", "expand", "fill_", "gather", "index_select", "mul", "round", "split", "sub"}
+)
 
 #: methods whose names alone are right in Paddle
 _PLAIN = frozenset({"backward", "item", "detach", "cpu", "numpy", "tolist"})
@@ -93,6 +103,14 @@ def _has_workers(given: Mapping[str, ast.expr]) -> bool:
     """Whether a loader may have processes of its own."""
     workers = given.get("num_workers")
     return workers is not None and not (isinstance(workers, ast.Constant) and workers.value == 0)
+
+
+def _is_given_text(node: ast.Call) -> bool:
+    """Whether a method is given a text, as no tensor's is: ``pattern.sub("-", name)``."""
+    if getattr(node.func, "attr", "") not in _NO_TEXT or not node.args:
+        return False
+    first = node.args[0]
+    return isinstance(first, ast.JoinedStr) or (isinstance(first, ast.Constant) and isinstance(first.value, str | bytes))
 
 
 class CallConverter(MadeNames):
@@ -119,6 +137,10 @@ class CallConverter(MadeNames):
             return
         if not uses:
             self._without_use(node)
+            return
+        if all(use.certainty is Certainty.GUESSED for use in uses) and _is_given_text(node):
+            self.note(node, uses[0].name, Fate.UNTOUCHED, "it is given a text, as no tensor's method is: the object is another one")
+            self.generic_visit(node)
             return
         found = {use.name for use in uses}
         if len(found) > 1 or not self._spelled(node, uses[0]) or uses[0].form is Form.PARTIAL:
@@ -321,7 +343,7 @@ class CallConverter(MadeNames):
         self._indexed(node, use)
         made.conditions += self._conditions_of(node, use, made)
         if use.name.endswith(".state_dict"):
-            made.conditions.append("Other names in Paddle: _mean and _variance for running statistics, no num_batches_tracked.")
+            made.conditions.append(_STATE_NAMES)
         if told and not self._takes_statistics():
             made.conditions.append(_STATISTICS)
         touched = bool(made.entries or made.added or made.removed or any(made.keywords.values()))

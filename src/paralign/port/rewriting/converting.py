@@ -153,7 +153,8 @@ class Converter(SignConverter):
                     target, "torch.Tensor.__setitem__", Fate.CONDITION, "writes into a view reach the tensor behind it in PyTorch only"
                 )
         if not self.nested_change(node):
-            self.generic_visit(node)
+            self.set_in_sequential(node)
+        self.generic_visit(node)
         self.note_read_part(node)
 
     def visit_Name(self, node: ast.Name) -> None:  # noqa: N802 - as above

@@ -6,6 +6,9 @@ Constants, classes that are handed on, and what stands in formatted strings.
 from __future__ import annotations
 
 import ast
+import io
+import re
+import tokenize
 from typing import TYPE_CHECKING, TypeGuard
 
 from paralign.catalogue.naming import paddle_name
@@ -72,9 +75,37 @@ class Referrer(Settings):
             self.generic_visit(node)
             if _marks(self.text.within(node)) == _marks(before):  # a mark more would end the string before Python 3.12
                 return
+            if self._within_marks(node, before, edits):
+                return
             del self.text.edits[edits:], self.places[places:]
             self.helpers = helpers
         self.by_hand(node, inner[0], "within a formatted string: give it a name before")
+
+    def _within_marks(self, node: ast.JoinedStr, before: str, edits: int) -> bool:
+        """Write texts within a formatted string with the marks that it has not.
+
+        False where that cannot be done.
+        ``edits`` is how many there were before those within the string.
+        """
+        marks = {found["mark"] for found in _OPENING.finditer(before)}
+        if len(marks) != 1 or _holds_another(node):
+            return False
+        (mark,) = marks
+        written = {}
+        for each in node.values:
+            if not isinstance(each, ast.FormattedValue):
+                continue
+            if not _is_plain_form(each.format_spec):
+                return False
+            text = remarked(self.text.within(each.value), mark[0])
+            if text is None:
+                return False
+            written[each.value] = text
+        del self.text.edits[edits:]
+        for value, text in written.items():
+            if text != self.text.source(value):
+                self.text.edit(self.text.start(value), self.text.end(value), text)
+        return True
 
     def _is_where_it_says(self, node: ast.JoinedStr) -> bool:
         """Whether the text at the place of each value within a formatted string is that value."""
@@ -214,6 +245,51 @@ class Referrer(Settings):
         self.text.edit(self.text.start(node), self.text.end(node), adapter[0])
         conditions = adapter[1].conditions
         self.note(node, name, Fate.CONDITION if conditions else Fate.REWRITTEN, " ".join(conditions), adapter[1].made.entries)
+
+
+#: what a formatted string begins with
+_OPENING = re.compile(r"""(?<!\w)(?:[fF][rR]?|[rR][fF])(?P<mark>\"{3}|'{3}|\"|')""")
+
+
+def _holds_another(node: ast.JoinedStr) -> bool:
+    """Whether a formatted string stands within the values of another one."""
+    values = [each.value for each in node.values if isinstance(each, ast.FormattedValue)]
+    return any(isinstance(each, ast.JoinedStr) for value in values for each in ast.walk(value))
+
+
+def _is_plain_form(form: ast.expr | None) -> bool:
+    """Whether how a value is formatted holds no other value."""
+    return form is None or (isinstance(form, ast.JoinedStr) and all(isinstance(each, ast.Constant) for each in form.values))
+
+
+def remarked(text: str, mark: str) -> str | None:
+    """An expression whose texts are written without a quotation mark.
+
+    None where they need it, or a backslash.
+
+    >>> remarked("f('a', 1)", "'")
+    'f("a", 1)'
+    """
+    other = "'" if mark == '"' else '"'
+    parts: list[str] = []
+    at = 0
+    lines = [0]
+    for line in text.split("\n"):
+        lines.append(lines[-1] + len(line) + 1)
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(f"{text}").readline):
+            if token.type != tokenize.STRING or mark not in token.string:
+                continue
+            value = ast.literal_eval(token.string)
+            if not isinstance(value, str) or any(each in value for each in ("'", '"', "\\", "\n")) or not value.isprintable():
+                return None
+            start, end = (lines[row - 1] + column for row, column in (token.start, token.end))
+            parts += [text[at:start], other, value, other]
+            at = end
+    except (tokenize.TokenError, SyntaxError, ValueError):
+        return None
+    written = "".join([*parts, text[at:]])
+    return None if mark in written or "\\" in written or "#" in written or "\n" in written else written
 
 
 def _is_of_the_file(name: str) -> bool:

@@ -33,6 +33,21 @@ _NAMED_SECOND = 2
 #: attributes of a dtype, and what asks for them; tensors have methods of these names
 _OF_TYPES = {"is_floating_point": "_is_floating({self})", "is_complex": "_is_complex_type({self})"}
 
+#: what layers of PyTorch keep for themselves, and what stands for it
+_OF_LAYERS = {"_modules": "{self}._sub_layers", "_named_members": "_members_of({self})"}
+
+#: what they keep for themselves, and Paddle's do not
+_OF_LAYERS_ALONE = frozenset({
+    "_apply", "_call_impl", "_get_name", "_load_from_state_dict", "_non_persistent_buffers_set", "_register_load_state_dict_pre_hook",
+    "_register_state_dict_hook", "_replicate_for_data_parallel", "_save_to_state_dict", "_version",
+})  # fmt: skip
+
+#: why the state of an optimizer is left by hand
+_STATE = (
+    "Paddle keeps an optimizer's moments by the parameter's name in optimizer._accumulators, under other names; "
+    "a parameter that takes another one's place needs them there, and in the group"
+)
+
 #: attributes of a context of it
 _SAVED = frozenset({"saved_tensors", "saved_variables"})
 
@@ -114,6 +129,26 @@ class Settings(Freezer):
             text = "the rate of a group is read and written through Paddle's factor"
             text += "; setting it raises where the optimizer follows a schedule"
             self._attribute(node, "torch.optim.Optimizer.param_groups", "_param_groups({self})", text)
+            return True
+        return self._own_of_torch(node, owner)
+
+    def _own_of_torch(self, node: ast.Attribute, owner: Value) -> bool:
+        """Rewrite what layers and optimizers keep for themselves, or leave it by hand.
+
+        False of another attribute.
+        A class of the program may have an attribute of such a name.
+        """
+        if _is_of_program(node.attr, self._parents[0]) or isinstance(owner, Class):
+            return False
+        layer = not isinstance(owner, Instance) or owner.of.startswith("torch.nn.")
+        if layer and node.attr in _OF_LAYERS:
+            self._attribute(node, f"torch.nn.Module.{node.attr}", _OF_LAYERS[node.attr], "kept under another name in Paddle")
+            return True
+        if layer and node.attr in _OF_LAYERS_ALONE:
+            self.by_hand(node, f"torch.nn.Module.{node.attr}", "PyTorch's own: Paddle's layers have nothing of that name")
+            return True
+        if node.attr == "state" and _is_optimizer(node.value, owner):
+            self.by_hand(node, "torch.optim.Optimizer.state", _STATE)
             return True
         return False
 
@@ -219,6 +254,24 @@ class Settings(Freezer):
         if name == "getenv":
             return True
         return name == "get" and isinstance(func, ast.Attribute) and _is_environment(func.value)
+
+
+def _is_of_program(name: str, tree: ast.AST) -> bool:
+    """Whether a program defines or sets an attribute of a name itself."""
+    for each in ast.walk(tree):
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and each.name == name:
+            return True
+        if isinstance(each, ast.Attribute) and each.attr == name and isinstance(each.ctx, ast.Store):
+            return True
+    return False
+
+
+def _is_optimizer(node: ast.expr, owner: Value) -> bool:
+    """Whether an object is an optimizer: one of PyTorch's, or by how it is called."""
+    if isinstance(owner, Instance):
+        return owner.of.startswith("torch.optim.")
+    name = (node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")).casefold()
+    return owner is None and ("optim" in name or name.strip("_") in ("opt", "meta_opt"))
 
 
 def _is_environment(node: ast.expr) -> bool:
