@@ -23,8 +23,15 @@ PROGRAMS = {
         "        self.rms[self.step].mul_(1 - self.rate).add_(x.mean(), alpha=self.rate)\n        return self.rms\n\n"
         "print(Net()(torch.ones(3) * 3).tolist())\n"
         "m = torch.arange(-4.0, 5.0).reshape(3, 3)\nfor row in [0, 2]:\n    m[row].clamp_(max=3.0)\n    m[row, 1:].clamp_(min=-3).mul_(2)\nprint(m.tolist())\n"
-        "y, k = m[1], int('2')\ny[k].add_(4).mul_(2)\nprint(m.tolist())\n"
+        "y = m[1]\nk = int('2')\ny[k].add_(4).mul_(2)\nprint(m.tolist())\n"
         "p = nn.Parameter(torch.ones(3, 2))\nwith torch.no_grad():\n    p[k].mul_(3).add_(1)\nprint(p.tolist(), p.is_leaf)"
+    ),
+    "what a dictionary keeps by its names": (
+        "net = nn.Linear(2, 1)\nshadow = {k: torch.zeros_like(v) for k, v in net.state_dict().items()}\nfor k, v in net.state_dict().items():\n"
+        "    if k in shadow:\n        shadow[k].lerp_(torch.ones_like(v), 0.5)\n\n"
+        "class Kept:\n    def __init__(self):\n        self.shadow = {'a': torch.zeros(2)}\n\n    def update(self, k, v):\n"
+        "        self.shadow[k].lerp_(v, 0.5)\n        self.shadow[k].mul_(2).add_(v)\n\n"
+        "kept = Kept()\nkept.update('a', torch.ones(2))\nprint([v.flatten().tolist() for v in shadow.values()], kept.shadow['a'].tolist())"
     ),
     "what an index copies is left": (
         "x = torch.zeros(4)\nat, t = [0, 2], torch.tensor(3)\nx[at].add_(1).mul_(2)\nx[torch.tensor([1, 2])].mul_(2).add_(3)\nx[x < 1].add_(3).mul_(2)\n"

@@ -79,6 +79,13 @@ def test_what_paddle_keeps_otherwise_stands_in_the_ledger(tmp_path, source, name
     assert [each.name for each in places if each.fate is Fate.BY_HAND] == [name]
 
 
+@pytest.mark.parametrize(("key", "told"), [("'weight'", True), ("f'{name}.weight'", True), ("'scale'", False), ("0", False)])
+def test_a_weight_by_its_name_is_told_of(tmp_path, key, told):
+    (tmp_path / "in.py").write_text(f"{HEAD}def f(x, params, name):\n    return F.linear(x, params[{key}])\n")
+    (place,) = [each for each in convert_code(tmp_path / "in.py", tmp_path / "out.py").places if each.name.endswith("linear")]
+    assert ("named_parameters" in place.note) is told
+
+
 def test_a_parameter_that_takes_the_place_of_another_in_a_group_raises(tmp_path):
     (tmp_path / "in.py").write_text(
         f"{HEAD}p = nn.Parameter(torch.ones(2))\nopt = torch.optim.Adam([{{'params': [p]}}])\n"

@@ -133,6 +133,8 @@ class PartWriter(Placer):
         attributes = {each.attr for each in ast.walk(base.value) if isinstance(each, ast.Attribute)}
         if not is_dotted(base.value) or not VIEWS.isdisjoint(attributes) or "weight" in attributes or is_text(base.slice):
             return False
+        if self._holds_several(base.value) or self._is_of_several(base.value):
+            return False
         if self._is_dictionary(base.value) or isinstance(innermost(self._parents)[0], ast.ClassDef | ast.Lambda):
             return False
         if any(isinstance(each, _NOT_IN_LAMBDA) or getattr(each, "id", "") == "super" for each in ast.walk(call)):
@@ -160,8 +162,9 @@ class PartWriter(Placer):
         self._put_back = self._replaced = base
         self.visit(call)
         self._put_back = self._replaced = None
-        self.text.edit(start, start, head, node)
-        self.text.edit(end, end, ")", node, closes=True)
+        changed = self.text.within(call)
+        del self.text.edits[edits:]
+        self.text.edit(start, end, f"{head}{changed})")
         self.note(base, "torch.Tensor.__setitem__", Fate.REWRITTEN, "assigned: a part of a tensor is a copy in Paddle")
 
     def _place_of_index(self, node: ast.expr) -> str:
@@ -246,7 +249,7 @@ class PartWriter(Placer):
 
         An item of another object may be a part, which is a copy in Paddle.
         """
-        if isinstance(item, ast.Subscript):
+        if isinstance(item, ast.Subscript) and item is not self._replaced:
             self.needs("_held_in(")
             start, end = self.text.end(item.value), self.text.start(item.slice)
             self.note(item, "torch.Tensor.__getitem__", Fate.CONDITION, "raises where the object is a tensor or a list: no part is changed")

@@ -11,7 +11,7 @@ from paralign.catalogue.parameters import stored
 from paralign.port.edits.changed_parts import CAST_AND_CHANGED
 from paralign.port.edits.ledger import Fate
 from paralign.port.edits.tensor_results import COPIED, OF_NO_ELEMENT, VIEWED, VIEWS
-from paralign.port.names.expression_forms import is_dotted
+from paralign.port.names.expression_forms import is_dotted, is_text
 from paralign.port.names.name_bindings import innermost
 from paralign.port.names.observing import place
 from paralign.port.names.ownership import guessed_owner
@@ -66,6 +66,8 @@ TEXT = "another text in Paddle where it is no single number"
 
 _STATISTICS = "Paddle counts the running statistics of batch norm among the parameters, with stop_gradient. Only in models with batch norm."
 
+_WEIGHT_BY_NAME = "A weight of a Linear that named_parameters or a state gives lies the other way round in Paddle, [in, out]."
+
 _STATE_NAMES = (
     "Other names in Paddle: _mean and _variance for running statistics, no num_batches_tracked; recurrent layers have each weight twice. "
     "Numbers that are drawn for one name after another go to other weights then."
@@ -103,6 +105,12 @@ def _has_workers(given: Mapping[str, ast.expr]) -> bool:
     """Whether a loader may have processes of its own."""
     workers = given.get("num_workers")
     return workers is not None and not (isinstance(workers, ast.Constant) and workers.value == 0)
+
+
+def _is_by_name(node: ast.expr) -> bool:
+    """Whether an argument is an item by a text that names a weight."""
+    key = node.slice if isinstance(node, ast.Subscript) else None
+    return key is not None and is_text(key) and "weight" in ast.unparse(key)
 
 
 def _is_given_text(node: ast.Call) -> bool:
@@ -356,6 +364,7 @@ class CallConverter(MadeNames):
         """Under which conditions a call gives another result for what stands around it."""
         held = {
             _ANY_PARAMETER: use.name == "torch.Tensor.copy_" and self._is_any_parameter(node),
+            _WEIGHT_BY_NAME: use.name == "torch.nn.functional.linear" and any(map(_is_by_name, made.bound.given.values())),
             CAST_AND_CHANGED: self._is_cast_and_changed(node, use),
             _WORKERS: use.name == _LOADER and _has_workers(made.bound.given),
         }
