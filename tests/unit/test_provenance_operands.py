@@ -48,6 +48,47 @@ def test_a_reduction_of_the_right_rows_is_at_fault_itself(record):
     assert line(sides(record, ROWS, wrong), "deviation") == line_of(wrong)
 
 
+HANDED = """
+    import json
+    import numpy as np
+
+    def read():
+        state = np.random.RandomState(2)
+        told = json.dumps([{"split": "train" if k % 3 else "val", "parts": list(state.randn(4))} for k in range(24)])
+        return json.loads(told)
+
+    def traits(values):
+        return np.array([sum(v * v for v in values), values[0], values[1] + values[2]])
+
+    class Scaler:
+        def __init__(self, sites):
+            rows = np.stack([traits(site["parts"]) for site in sites])
+            self.centre = rows.mean(0)
+
+    def run():
+        everything = read()
+        scaler = Scaler([site for site in everything if site["split"] == "train"])
+        return float((scaler.centre * 3.0).sum())
+"""
+
+#: a reference that reads only what it takes: the other rows are nowhere in it
+READING = HANDED.replace("in range(24)]", "in range(24) if k % 3 or state.randn(4) is None]").replace(
+    ' if site["split"] == "train"])', "])"
+)
+
+
+@pytest.mark.parametrize("reference", [HANDED, READING], ids=["reads all", "reads its own"])
+@pytest.mark.parametrize("given", ["everything", '[site for site in everything if site["split"]]'])
+def test_rows_made_one_by_one_lead_to_the_call_that_gives_them(record, reference, given):
+    wrong = HANDED.replace('Scaler([site for site in everything if site["split"] == "train"])', f"Scaler({given})  # HERE")
+    assert line(sides(record, reference, wrong)) == line_of(wrong)
+
+
+def test_a_wrong_row_is_followed_to_what_made_it_wrong(record):
+    wrong = HANDED.replace("values[1] + values[2]])", "values[1] - values[2]])  # HERE")
+    assert line(sides(record, HANDED, wrong)) == line_of(wrong)
+
+
 STACKED = """
     import numpy as np
 

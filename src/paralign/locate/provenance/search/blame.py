@@ -234,12 +234,13 @@ class Search:
         return found if call is None else Blamed(call, [call, *found.chain], found.reference, placed=True)
 
     def _placed(self, each: Expression, due: Expression | None, inner: Expression | None) -> Expression | None:
-        """Where a right operand of ``each`` became another one than the reference takes."""
-        if not self._own or each.is_copy or (inner is not None and not (has_telling_order(inner) and self.is_right(inner))):
+        """Where an operand of ``each`` became another one than the reference takes."""
+        if not self._own or each.is_copy:
             return None
         known = self._counterparts()
         rows = other_rows.place(each, known, self._own)
-        return rows or other_operand.place(each, due, known)
+        is_right = inner is None or (has_telling_order(inner) and self.is_right(inner))
+        return rows or (other_operand.place(each, due, known) if is_right else None)
 
     def _counterparts(self) -> Counterparts:
         if self._known is None:

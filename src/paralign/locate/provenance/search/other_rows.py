@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from paralign.locate.provenance.values.expression_counterparts import Counterparts
     from paralign.locate.provenance.values.value_graph import Expression
 
+#: rows from which on a table is made row by row
+SEVERAL = 2
+
 #: kinds of events with which a call ends
 _ENDING = frozenset({"call", "return"})
 
@@ -27,7 +30,7 @@ def place(each: Expression, known: Counterparts, own: Sequence[Expression]) -> E
     """Where the rows were taken, or not taken, of which a wrong statistic was made.
 
     Args:
-        each: the wrong value, of operands that seem right.
+        each: the wrong value.
         known: both sides' expressions.
         own: the candidate's.
 
@@ -40,7 +43,7 @@ def place(each: Expression, known: Counterparts, own: Sequence[Expression]) -> E
     rows = table.mark[1][0]
     whole = list(reached([table], lambda e: [inner for inner in arrays_of(e) if _rows(inner) == rows], nearest_first=True))
     cut = next((e for e in whole if e.kind == "item" and _is_cut(e)), None)
-    return cut or _handed_over(whole, table, own)
+    return cut or _handed_over(whole, table, own) or _gone_through(table)
 
 
 def _table(each: Expression | None) -> Expression | None:
@@ -88,3 +91,26 @@ def _handed_over(whole: Sequence[Expression], table: Expression, own: Sequence[E
         if is_under_way and made in behind(each):
             return each
     return None
+
+
+def _gone_through(table: Expression) -> Expression | None:
+    """Where what the rows are made of is gone through: the call that hands it on, else the loop."""
+    made = next((e for e in reached([table], lambda e: e.operands, nearest_first=True) if e.kind == "display"), None)
+    rows = made.values if made is not None else []
+    if len(rows) < SEVERAL:
+        return None
+    first, last = (_loops(row) for _, row in (rows[0], rows[-1]))
+    shared = next((iterable for iterable in first if iterable in last), None)
+    if shared is None:
+        return None
+    return shared if shared.kind == "parameter" and shared.file else first[shared]
+
+
+def _loops(row: Expression) -> dict[Expression, Expression]:
+    """What loops of the user's went through to make a row -> the element that it was, the nearest first."""
+    found: dict[Expression, Expression] = {}
+    for each in reached([row], lambda e: e.operands, nearest_first=True):
+        iterable = next((inner for role, inner in each.inputs if role == "iterable"), None) if each.kind == "element" else None
+        if iterable is not None and each.file:
+            found.setdefault(iterable, each)
+    return found
