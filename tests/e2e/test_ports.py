@@ -169,3 +169,24 @@ def test_a_fault_behind_tensors_that_only_a_run_tells_apart(several):
     assert (result["weights"].verdict, result["forward"].verdict) == ("underpowered", "diverged")
     assert (places["one.weight"], places["two.weight"]) == ("right.weight", "left.weight")
     assert result["forward"].divergence.candidate.code == "found = paddle.tanh(m.head(mixed) * -1.0)"
+
+
+def test_a_fault_where_a_side_runs_in_float32_alone():
+    """What is computed on the way cannot be compared in float64: the assignment stays a guess, and the check ends."""
+
+    def candidate(m, x):
+        if x.dtype != paddle.float32:
+            raise RuntimeError("float32 only")
+        return paddle.tanh(m.head(paddle.concat([m.right(x), m.left(x)], -1)) * -1.0)
+
+    def make():
+        shapes = {"head": (16, 8)}
+        ours = ports.torch_model(
+            lambda: {n: torch.nn.Linear(*shapes.get(n, (8, 8))) for n in ("one", "two", "head")},
+            lambda m, x: torch.tanh(m.head(torch.cat([m.one(x), m.two(x)], -1))),
+        )
+        theirs = ports.paddle_model(lambda: {n: paddle.nn.Linear(*shapes.get(n, (8, 8))) for n in ("left", "right", "head")}, candidate)
+        return ours, theirs, ports.X
+
+    result = run(make)
+    assert (result["weights"].verdict, result["forward"].verdict) == ("underpowered", "diverged")

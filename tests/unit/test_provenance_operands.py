@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from tests.unit.test_provenance import line_of, record
 
@@ -11,6 +12,7 @@ from paralign.locate.provenance.programs import initial_values, traced_samples
 from paralign.locate.provenance.search.blame import Search
 from paralign.locate.provenance.settings import schedule_times
 from paralign.locate.provenance.values.seen_values import Seen, SeenApart
+from paralign.locate.provenance.values.value_graph import Expression
 
 __all__ = ["record"]
 
@@ -288,3 +290,24 @@ def test_a_path_is_no_object_of_unknown_contents(record):
     graph = record(program)
     made = [next(e for e in graph.expressions if e.label.endswith(label) and e.mark[0] == "k") for label in ("resolve", "Image")]
     assert [traced_samples._is_unseen(each, Seen(graph.expressions)) for each in made] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "due"),
+    [
+        ("padding", [0, 2], "program.py:1"),
+        ("stride", [1, 2], None),
+        ("padding", [1, 2], None),
+        ("betas", [0, 2], None),
+        ("dilation", [1, 3], "program.py:3"),
+        ("padding", 2, None),
+    ],
+)
+def test_an_argument_along_one_axis_is_known_by_its_name(argument, value, due):
+    made = [Expression(n, "program.py", n, "constant", "", ["s", number], None) for n, number in enumerate((2, 2, 5, 3))]
+    for each in made:
+        each.numbers = np.array([float(each.scalar)])
+    call = Expression(9, "program.py", 9, "call", "Conv1D", ["k", "Conv1D"], None)
+    call.inputs = [("kernel_size", made[0]), ("padding", made[1]), ("stride", made[2]), ("dilation", made[3])]
+    found = tracing_back._along_one_axis([call], argument, value)
+    assert (found and found.source) == due

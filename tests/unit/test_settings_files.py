@@ -381,3 +381,31 @@ def test_tables_that_are_not_all_alike_are_not_told_apart_by_their_order(record)
     program = STACKS["a loop"].replace('each["width"] * each["rate"]', 'each["width"] * each.get("rate", 1.0)')
     texts = [stack(0.125, rate, 0.625, last=False) for rate in (0.375, 0.125)]
     assert first(record, program, "settings.json", *texts).startswith("program.py:")
+
+
+SECTIONS = """
+    import configparser
+    def run():
+        parser = configparser.ConfigParser()
+        parser.read("settings.ini")
+        return parser.getfloat("decoder", "rate") * 3
+    """
+
+
+def test_sections_in_another_order_are_no_other_entries(record):
+    """The candidate's file has them the other way round; its line asks for the wrong one."""
+    texts = ["[encoder]\nrate = 0.125\n[decoder]\nrate = 0.375\n", "[decoder]\nrate = 0.375\n[encoder]\nrate = 0.125\n"]
+    sides = [record(SECTIONS, "settings.ini", texts[0]), record(SECTIONS.replace('"decoder"', '"encoder"'), "settings.ini", texts[1])]
+    both = SECTIONS.replace("return", "parser.getfloat('encoder', 'rate')\n        return")
+    sides[0] = record(both, "settings.ini", texts[0])
+    found = Search(sides[1].root(""), sides[0].root(""), defaults=sides[0].expressions).first()
+    assert found.source.endswith("program.py:5")
+
+
+def test_many_records_with_few_values_are_read_soon(tmp_path):
+    file = tmp_path / "labels.json"
+    file.write_text(json.dumps([{"label": n % 2, "at": n} for n in range(2500)]))
+    known = SettingsFiles([str(file)])
+    start = time.monotonic()
+    assert not any(known.place("label", 1, ["at"]) for _ in range(100))
+    assert time.monotonic() - start < 20

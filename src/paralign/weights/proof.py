@@ -99,7 +99,7 @@ def prove(
     least: int = 1,
     further: Callable[[Plan], list[Choice]] | None = None,
     clock: Callable[[], float] = time.monotonic,
-    agreement: Callable[[Plan], int] | None = None,
+    agreement: Callable[[Plan], int | None] | None = None,
 ) -> Proof:
     """Try a plan, then its alternatives, and keep what proves right.
 
@@ -117,7 +117,7 @@ def prove(
         further: gives more choices for a plan that is wrong, most likely ones, that take a run to be told; they are tried first.
         clock: what seconds are counted by; one that stands still while others use the machine gives the same proof on a busy one.
         agreement: how much of what the reference computes on its way is computed under a plan too. It is asked where no plan is right:
-            a fault of the model leaves what lies before it equal under the right one.
+            a fault of the model leaves what lies before it equal under the right one. None where it could not be asked.
     """
     search = _Search(run, max(limit, 1), clock() + seconds, max(least, 1), clock)
     proof = Proof(plan, search.error(plan) or 0.0)
@@ -159,20 +159,22 @@ def _guess(plan: Plan, choices: Iterable[Choice], search: _Search) -> Plan | Non
     return None
 
 
-def _most_agreeing(plan: Plan, choices: Iterable[Choice], agreement: Callable[[Plan], int], search: _Search) -> Plan | None:
+def _most_agreeing(plan: Plan, choices: Iterable[Choice], agreement: Callable[[Plan], int | None], search: _Search) -> Plan | None:
     """The plan, with the options under which more is computed as in the reference.
 
     None where there are none. Each choice is made for itself; what names decide is left.
     """
     best = plan
     open_choices = [choice for choice in choices if not choice.decided]
-    most = agreement(plan) if open_choices else 0
+    most = agreement(plan) if open_choices else None
+    if most is None:
+        return None
     for option in [option for choice in open_choices for option in choice.options][:COMPARED]:
         if search.clock() > search.until:
             break
         other = best.choose(option)
-        found = agreement(other) if _changed(best, other) else 0
-        if found > most:
+        found = agreement(other) if _changed(best, other) else None
+        if found is not None and found > most:
             best, most = other, found
     if best is plan:
         return None

@@ -50,8 +50,11 @@ CHAIN = 8
 #: steps of a schedule that are looked at: an optimizer that is not stepped costs nothing but the recording
 STEPS = 64
 
-#: what a layer along one axis gives the other, as a padding and as a stride
-TWO_AXES = (0, 1)
+#: axes of the operation that a layer along one axis runs as
+TWO = 2
+
+#: what changes nothing along an axis, by the common name of an argument
+_NEUTRAL = {"padding": 0, "stride": 1, "dilation": 1}
 
 #: kinds of expressions whose value stands there as it is
 WRITTEN = frozenset({"constant", SETTING})
@@ -190,8 +193,9 @@ def of_operation(
     reference_calls = _calls(sides.reference, operations[1], built=built)
     right = _made_of(sides.candidate, sound or {})
     found: dict[str, Blamed] = {}
-    for own, theirs in differing_values(operations[0].arguments, operations[1].arguments):
-        inner, due = _holding(calls, own), _holding(reference_calls, theirs)
+    for argument, own, theirs in _differing_arguments(operations[0].arguments, operations[1].arguments):
+        inner = _holding(calls, own) or _along_one_axis(calls, argument, own)
+        due = _holding(reference_calls, theirs) or _along_one_axis(reference_calls, argument, theirs)
         if inner is None:  # left to a default of the framework's: then that is what differs
             return None
         seen = Seen(behind_all(reference_calls if due is None else [due]))
@@ -277,10 +281,15 @@ def differing_values(candidate: Mapping[str, Any], reference: Mapping[str, Any])
 
     A number that each has beside those, as operators have, stands for the other's.
     """
-    found = call_arguments.differing_values(candidate, reference)
+    return [(own, due) for _, own, due in _differing_arguments(candidate, reference)]
+
+
+def _differing_arguments(candidate: Mapping[str, Any], reference: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+    """As :func:`differing_values`, behind common names; '' for a number alone."""
+    found = call_arguments.differing_arguments(candidate, reference)
     own, theirs = _numbers_alone(candidate, reference), _numbers_alone(reference, candidate)
     if len(own) == len(theirs) == 1 and not call_arguments.is_equal(own[0], theirs[0]):
-        found = [*found, (own[0], theirs[0])]
+        found = [*found, ("", own[0], theirs[0])]
     return found
 
 
@@ -306,19 +315,29 @@ def _holding(calls: Iterable[Expression], value: Any) -> Expression | None:
     return None
 
 
-def _is(each: Expression, value: Any) -> bool:
-    """Whether an expression has a value; a list of equal numbers is as good as the number.
+def _along_one_axis(calls: Iterable[Expression], argument: str, value: Any) -> Expression | None:
+    """The argument that a layer along one axis is given, whose operation runs along two.
 
-    So is a list of two whose first is 0 or 1: layers along one axis run as those along two.
+    The first of its two numbers is then the one that changes nothing.
     """
+    neutral = _NEUTRAL.get(argument)
+    if neutral is None or not isinstance(value, (list, tuple)) or len(value) != TWO or value[0] != neutral:
+        return None
+    for call in calls:
+        for role, each in call.inputs:
+            if common_argument(role) == argument and _is(each, value[1]):
+                return each
+    return None
+
+
+def _is(each: Expression, value: Any) -> bool:
+    """Whether an expression has a value; a list of equal numbers is as good as the number."""
     if isinstance(value, str):
         return bool(each.scalar == value)
     numbers = value if isinstance(value, (list, tuple)) else [value]
     if each.mark[0] not in ("s", "l") or each.numbers is None or not numbers or not all(map(is_number, numbers)):
         return False
     own = each.mark[1] if each.mark[0] == "l" else [each.mark[1]]
-    if len(own) == 1 and len(numbers) == len(TWO_AXES) and numbers[0] in TWO_AXES:
-        numbers = numbers[1:]
     if len(own) != len(numbers) and not len({*own}) == len({*numbers}) == 1:
         return False
     return all(math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-30) for a, b in zip(own, numbers, strict=False))

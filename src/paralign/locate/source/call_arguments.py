@@ -48,12 +48,17 @@ def differing(candidate: Mapping[str, Any], reference: Mapping[str, Any]) -> set
 
 def differing_values(candidate: Mapping[str, Any], reference: Mapping[str, Any]) -> list[tuple[Any, Any]]:
     """The differing values of arguments of one name: the candidate's and the reference's."""
+    return [(own, due) for _, own, due in differing_arguments(candidate, reference)]
+
+
+def differing_arguments(candidate: Mapping[str, Any], reference: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+    """As :func:`differing_values`, behind the common name of each argument."""
     theirs = {common_argument(name): value for name, value in reference.items()}
     found = []
     for name, own in candidate.items():
         argument = common_argument(name)
         if argument in theirs and not is_equal(own, theirs[argument]):
-            found.append((own, theirs[argument]))
+            found.append((argument, own, theirs[argument]))
     return found
 
 

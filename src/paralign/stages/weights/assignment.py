@@ -302,10 +302,10 @@ class Trials:
         found = uses.recorded(self.context)
         return [] if found is None else mapping.by_use(plan, *found)
 
-    def _agreement(self, plan: Plan) -> int:
+    def _agreement(self, plan: Plan) -> int | None:
         """How many values of the candidate's watched pass under a plan the reference has too.
 
-        0 where a side cannot be watched.
+        None where a side cannot be watched, or does not run in float64.
         """
         try:
             if self._made is None:
@@ -314,7 +314,9 @@ class Trials:
             found = uses.computed(self.context.candidate, self.context.inputs)
         except WorkerFailed:
             self._loaded = {}
-            return 0
+            return None
+        if self._made is None or found is None:
+            return None
         known: Values[str] = Values(SAME)
         for digest in self._made:
             known.add(digest, digest)

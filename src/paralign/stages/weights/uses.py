@@ -11,7 +11,7 @@ from paralign.errors import WorkerFailed
 from paralign.locate.runs.dataflow import Graph
 from paralign.run.recorder import both
 from paralign.weights import Use
-from paralign.worker.protocol import Operations
+from paralign.worker.protocol import Operations, runs_of
 from paralign.worker.sides.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
@@ -45,16 +45,19 @@ def recorded(context: Context) -> tuple[dict[str, Use], dict[str, Use]] | None:
     return ours, theirs
 
 
-def computed(side: Recorder, inputs: Capture | None) -> list[str]:
+def computed(side: Recorder, inputs: Capture | None) -> list[str] | None:
     """The digests of what a side computes in float64 with the weights that it has, each once.
 
-    Without values that are likely to match by chance: constants, and what has few elements.
+    Without values that are likely to match by chance: constants, and what has few elements. None of a side that runs natively alone.
 
     Raises:
         WorkerFailed: the side cannot be run or watched.
     """
     values = {} if inputs is None else {"inputs": inputs}
-    graph = Graph(side.record("computed", Operations([DOUBLE], attempt=uuid4().hex), values), DOUBLE)
+    capture = side.record("computed", Operations([DOUBLE], attempt=uuid4().hex), values)
+    if DOUBLE not in runs_of(capture).runs:
+        return None
+    graph = Graph(capture, DOUBLE)
     made = (value.digest for operation in graph.operations for value in operation.outputs)
     return list(dict.fromkeys(digest for digest in made if digest is not None and is_evidence(digest)))
 

@@ -469,7 +469,7 @@ class Search:
     def _is_written_alike(self, setting: Expression) -> bool:
         """Whether the reference's files have the entry too: then another should be taken.
 
-        Of tables in a list the one of its place counts, where both files have as many.
+        Where its own place there, in tables or a list of as many, has another value, that counts.
         """
         entries = [e for e in self.defaults if e.kind == SETTING and e.label == setting.label]
         if setting.turn is not None and any(e.turn == setting.turn and e.mark != setting.mark for e in entries):

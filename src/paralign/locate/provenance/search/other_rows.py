@@ -94,7 +94,7 @@ def _handed_over(whole: Sequence[Expression], table: Expression, own: Sequence[E
 
 
 def _gone_through(table: Expression) -> Expression | None:
-    """Where what the rows are made of is gone through: the call that hands it on, else the loop."""
+    """Where the rows are gone through: the call that hands them on, else the loop."""
     made = next((e for e in reached([table], lambda e: e.operands, nearest_first=True) if e.kind == "display"), None)
     rows = made.values if made is not None else []
     if len(rows) < SEVERAL:
@@ -107,7 +107,7 @@ def _gone_through(table: Expression) -> Expression | None:
 
 
 def _loops(row: Expression) -> dict[Expression, Expression]:
-    """What loops of the user's went through to make a row -> the element that it was, the nearest first."""
+    """What loops of the user's went through for a row -> the element, nearest first."""
     found: dict[Expression, Expression] = {}
     for each in reached([row], lambda e: e.operands, nearest_first=True):
         iterable = next((inner for role, inner in each.inputs if role == "iterable"), None) if each.kind == "element" else None

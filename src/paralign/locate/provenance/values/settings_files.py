@@ -111,19 +111,20 @@ class SettingsFiles:
         numbers = {number for number, count in turns if count == len(alike) and is_value(alike[number].value, value)}
         return alike[numbers.pop()] if len(numbers) == 1 else None
 
-    def turn(self, entry: Entry) -> tuple[int, int] | None:
-        """The number of an entry among those of its key in its file, and how many these are.
+    def turn(self, entry: Entry) -> tuple[tuple[str, ...], int, int] | None:
+        """What is around an entry, its number among those of its key, and their count.
 
         None of a line that has no key.
         """
-        alike = [other for other in self.entries.get(entry.key, ()) if other.file == entry.file]
-        return next(((number, len(alike)) for number, other in enumerate(alike) if other is entry), None)
+        alike = [other for other in self.entries.get(entry.key, ()) if other.file == entry.file and other.around == entry.around]
+        return next(((entry.around, number, len(alike)) for number, other in enumerate(alike) if other is entry), None)
 
 
 def _nearest(entries: list[Entry], words: set[str]) -> list[Entry]:
     """Those around which most of some words stand."""
-    shared = [len(words & set(entry.around)) for entry in entries]
-    return [entry for entry, count in zip(entries, shared, strict=True) if count == max(shared)]
+    shared = [len(words.intersection(entry.around)) for entry in entries]
+    most = max(shared, default=0)
+    return [entry for entry, count in zip(entries, shared, strict=True) if count == most]
 
 
 def is_value(written: Any, value: Any) -> bool:

@@ -103,8 +103,8 @@ class Expression:
     site: int = -1
     #: the conditions that let it be evaluated, or left it the values that it took
     conditions: list[Expression | Left] = field(default_factory=list, repr=False)
-    #: of an entry of a file: its number among those of its key there, and how many these are
-    turn: tuple[int, int] | None = None
+    #: of an entry of a file: what is around it, its number among those of its key there, and how many these are
+    turn: tuple[tuple[str, ...], int, int] | None = None
 
     @property
     def source(self) -> str:
