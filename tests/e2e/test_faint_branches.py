@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from paralign.api import check
+from paralign.locate.laboratory.watched import Watched
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Side
 
 torch = pytest.importorskip("torch")
@@ -106,3 +107,64 @@ def test_rounded_constants_are_no_fault(activation, gamma):
     found = checked(activation, activation, gamma=gamma)
     assert found.verdict == ALIGNED
     assert found.divergences == []
+
+
+class Padded(torch.nn.Module):
+    """A row is dropped in the end, the only one with negative numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.head = torch.nn.Linear(16, 16), torch.nn.Linear(16, 5)
+
+    def forward(self, x):
+        h = torch.relu(self.first(x) + 9.0) * 1.4142135623730951
+        return self.head(h[:, :7].mean(1))
+
+
+class PaddedToo(paddle.nn.Layer):
+    def __init__(self, activation, factor):
+        super().__init__()
+        self.first, self.head = paddle.nn.Linear(16, 16), paddle.nn.Linear(16, 5)
+        self.activation, self.factor = activation, factor
+
+    def forward(self, x):
+        h = self.activation(self.first(x) + 9.0) * self.factor
+        return self.head(h[:, :7].mean(1))
+
+
+def padded(activation, factor):
+    torch.manual_seed(0)
+    x = np.random.default_rng(0).standard_normal((4, 8, 16)).astype("float32")
+    x[:, 7] *= 100
+    first = Side(framework="torch", functions={"build_model": Padded})
+    second = Side(framework="paddle", functions={"build_model": lambda: PaddedToo(activation, factor)})
+    return check(first, second, inputs=x, stages=["weights", "forward"])["forward"]
+
+
+HARMLESS = {
+    "the same": paddle.nn.functional.relu,
+    "another step": lambda h: paddle.nn.functional.leaky_relu(h, 0.3),
+    "left out": lambda h: h,
+    "the size": paddle.abs,
+}
+
+
+@pytest.mark.parametrize("activation", HARMLESS.values(), ids=HARMLESS)
+def test_a_harmless_value_beside_a_rounded_constant_is_no_fault(activation):
+    found = padded(activation, 1.41421356)
+    assert found.verdict == ALIGNED, found.divergences
+    assert found.divergences == []
+
+
+@pytest.mark.parametrize("activation", WRONG.values(), ids=WRONG)
+def test_a_wrong_step_is_found_behind_a_rounded_constant(activation):
+    found = checked(RIGHT["by hand, with a rounded constant"], activation)
+    assert found.verdict == DIVERGED
+    assert [divergence.confirmed for divergence in found.divergences] == [True]
+
+
+def test_a_rounded_constant_takes_few_runs(monkeypatch):
+    runs, run = [], Watched.run
+    monkeypatch.setattr(Watched, "run", lambda *given: runs.append(1) or run(*given))
+    assert checked(RIGHT["by hand, with a rounded constant"], gamma=1.0).verdict == ALIGNED
+    assert 0 < len(runs) <= 4  # a gross error in its place, which shows, and the right value

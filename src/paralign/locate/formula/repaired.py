@@ -17,7 +17,7 @@ from paralign.locate.lines.kinds import Kind, classify
 from paralign.locate.reaching import reached
 from paralign.locate.runs.counterparts import broadcasts
 from paralign.locate.runs.traverse import before_any_moves, taken_by, way_to
-from paralign.locate.suspects.patching import arranged
+from paralign.locate.suspects.arranging import arranged
 from paralign.locate.suspects.propose import Reason, Trial
 from paralign.locate.types import Guilt
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from paralign.dtypes import Typed
 from paralign.locate.gradients.gradient_faults import Wrong
-from paralign.locate.suspects.patching import arranged
+from paralign.locate.suspects.arranging import arranged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

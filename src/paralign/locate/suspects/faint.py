@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from paralign.locate.runs.counterparts import SLIGHT
 from paralign.locate.runs.traverse import taken_by
-from paralign.locate.suspects.patching import guilty
+from paralign.locate.suspects.patching import guilty_of_little
 from paralign.locate.suspects.propose import Reason
 
 if TYPE_CHECKING:
@@ -44,17 +44,26 @@ def faint(laboratory: Laboratory, exact: Judgement) -> list[Guilt]:
     before = left = _farthest(exact)
     if not before > exact.scale.equal:
         return []
+    limit = EXACT * before
+    all_found, besides = guilty_of_little(laboratory, exact, MOST, RUNS, lambda guilt: _is_told(guilt, limit))
+    if besides is not None and not _farthest(besides) > exact.scale.equal:
+        return []  # rounded constants are why outputs differ
     found: list[Guilt] = []
-    for guilt in guilty(laboratory, exact, MOST, RUNS)[0]:
+    for guilt in all_found:
         if guilt.after is None or guilt.after > SPOILT * before:
             break
         left = guilt.after
-        if guilt.confirmed and _is_gross(guilt) and _takes_exact(guilt, EXACT * before):
+        if _is_told(guilt, limit):
             found.append(guilt)
     if left > before / REASON:
         for guilt in found:
             guilt.confirmed, guilt.hidden = False, True
     return found
+
+
+def _is_told(guilt: Guilt, limit: float) -> bool:
+    """Whether a fault is shown, and no rounded constant, nor an error of what goes in."""
+    return guilt.confirmed and _is_gross(guilt) and _takes_exact(guilt, limit)
 
 
 def _farthest(judgement: Judgement) -> float:

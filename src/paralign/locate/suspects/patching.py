@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import dataclass
-from itertools import chain, permutations
+from itertools import chain
 from typing import TYPE_CHECKING, Protocol
-
-import numpy as np
 
 from paralign.adapters._kinds import MOVES
 from paralign.capture import digest as digests
 from paralign.dtypes import Typed, widen
 from paralign.locate.reaching import reached
 from paralign.locate.runs.construction import own_line
-from paralign.locate.runs.counterparts import ALIKE, SLIGHT, broadcasts, same_shape
+from paralign.locate.runs.counterparts import ALIKE, SLIGHT, same_shape
 from paralign.locate.runs.judgement import Judgement
 from paralign.locate.runs.slices import Slices
 from paralign.locate.runs.traverse import CONTEXT, made_by, makers, taken_by, way_to
 from paralign.locate.source.call_arguments import differing
 from paralign.locate.suspects import fused_operations, narrowing, repeats
+from paralign.locate.suspects.arranging import arranged
 from paralign.locate.suspects.patch_evidence import FOLLOWED, followed, improved, places, repaired
 from paralign.locate.suspects.propose import Reason, Trial, differs_slightly, fits, region, suspects, trials
 from paralign.locate.suspects.repeats import Shown
 from paralign.locate.types import Guilt
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    import numpy as np
 
     from paralign.locate.runs.dataflow import Graph, Operation, Value
     from paralign.locate.suspects.repeats import Repeat
@@ -43,6 +43,9 @@ OUTRIGHT = 8
 
 #: runs for all calls of lines at fault that may explain nothing: each costs what a trial costs
 FUTILE = 4
+
+#: outputs that are further away by this factor with a gross error in a place: what differs there now is slight
+FELT = 10 / SLIGHT
 
 #: an input no further from the reference's has no error to hand on
 EXACT = 1e-13
@@ -85,7 +88,32 @@ def guilty(
         outright: confirm only where a wrong output becomes right. Where all that is computed is nearly proportional, as in an optimizer,
             much comes nearer to some value of the reference.
     """
-    hunt = _Hunt(laboratory, judgement, runs, outright=outright)
+    return _searched(_Hunt(laboratory, judgement, runs, outright=outright), most)
+
+
+def guilty_of_little(
+    laboratory: Laboratory, judgement: Judgement, most: int, runs: int, is_told: Callable[[Guilt], bool]
+) -> tuple[list[Guilt], Judgement | None]:
+    """As :func:`guilty`, where outputs agree but for what a rounded constant may bring.
+
+    Args:
+        laboratory: runs the sides again.
+        judgement: of the candidate's run as it is.
+        most: faults that are looked for.
+        runs: runs that may be spent.
+        is_told: whether a fault is one that is looked for.
+
+    Returns:
+        All faults; and the run with the reference's values in place of all but those that are looked for, None where that is all or none.
+    """
+    hunt = _Hunt(laboratory, judgement, runs, lightly=True)
+    found, _ = _searched(hunt, most)
+    told = [guilt for guilt in found if is_told(guilt)]
+    return found, hunt.without(told) if told else None
+
+
+def _searched(hunt: _Hunt, most: int) -> tuple[list[Guilt], list[str]]:
+    """The faults that a hunt finds, and remarks."""
     hunt.clear()
     notes: list[str] = []
     while len(hunt.lines) < most:
@@ -93,8 +121,8 @@ def guilty(
             break
     else:
         notes.append(f"only the first {most} faults were looked for: repair them and check again")
-    if hunt.spent >= runs:
-        notes.append(f"the search ended after {runs} runs of the candidate")
+    if hunt.spent >= hunt.runs:
+        notes.append(f"the search ended after {hunt.runs} runs of the candidate")
     for guilt in hunt.found:
         guilt.mended, guilt.replaced = hunt.judgement, {number for number, _ in hunt.patches} - hunt.blurred
     return hunt.found, notes
@@ -103,8 +131,9 @@ def guilty(
 class _Hunt:
     """The search for one fault after the other, found ones put right."""
 
-    def __init__(self, laboratory: Laboratory, judgement: Judgement, runs: int, *, outright: bool = False) -> None:
-        self.laboratory, self.judgement, self.runs, self.outright = laboratory, judgement, runs, outright
+    def __init__(self, laboratory: Laboratory, judgement: Judgement, runs: int, *, outright: bool = False, lightly: bool = False) -> None:
+        self.laboratory, self.judgement, self.runs, self.outright, self.lightly = laboratory, judgement, runs, outright, lightly
+        self.felt: set[Operation] = set()  # suspects of which outputs show every gross error
         self.patches: dict[tuple[int, int], Patch] = {}
         self.found: list[Guilt] = []
         self.lines: set[str | None] = set()
@@ -150,7 +179,7 @@ class _Hunt:
         plans = [_plan(self.judgement, suspect, most, alike) for suspect in among[:SUSPECTS]]
         everything = list(chain.from_iterable(plans))
         values = self.laboratory.values(list(dict.fromkeys(trial.due for trial in everything)))
-        for trial in sorted(everything, key=self._outputs_last if self.outright else self._cost):
+        for trial in self._in_turn(sorted(everything, key=self._outputs_last if self.outright else self._cost)):
             if trial.due in values and self.spent < self.runs and self._try(trial, values[trial.due]):
                 return True
             self.failed.add(_named(trial))
@@ -224,8 +253,9 @@ class _Hunt:
         more = self._turned_alike(trial) if trial.why is Reason.ORDER else []
         judged = self._judged([*self.patches.values(), patch, *more])
         if judged is None or not self._confirms(trial, judged):
+            self._feel(trial, judged)
             return False
-        if not self.outright and _extent(trial) > 1:
+        if not self.outright and trial.suspect not in self.felt and _extent(trial) > 1:
             trial, patch, judged = self._narrowed(trial, patch, judged)
         self.patches.update({(each.number, each.place): each for each in (patch, *more)})
         guilt = Guilt(
@@ -242,6 +272,31 @@ class _Hunt:
         self.lines.add(own_line(self.judgement.candidate, trial.value.maker or trial.suspect))
         self.judgement = self._with_repeats(guilt, judged)
         return True
+
+    def _in_turn(self, ordered: list[Trial]) -> Iterator[Trial]:
+        """Trials in their order; what would be gross errors of suspects without any comes last."""
+        later: list[Trial] = []
+        for trial in ordered:
+            if trial.suspect in self.felt and _error(trial) > SLIGHT:
+                later.append(trial)
+            else:
+                yield trial
+        yield from later
+
+    def _feel(self, trial: Trial, judged: Judgement | None) -> None:
+        """Note a suspect of which a run shows that outputs would differ more by a gross error."""
+        error, after, before = _error(trial), None if judged is None else _after(judged), _after(self.judgement)
+        if self.lightly and error > SLIGHT and after is not None and before is not None and after > FELT * before * max(1.0, error):
+            self.felt.add(trial.suspect)
+
+    def without(self, guilts: Sequence[Guilt]) -> Judgement | None:
+        """The run with all the reference's values that were put in place but those of some faults.
+
+        None where none are left, or it fails.
+        """
+        numbers = {maker.number for guilt in guilts for maker in (guilt.trial.value.maker, *guilt.repeats) if maker is not None}
+        left = [patch for patch in self.patches.values() if patch.number not in numbers]
+        return self._judged(left) if left else None
 
     def _narrowed(self, trial: Trial, patch: Patch, mended: Judgement) -> tuple[Trial, Patch, Judgement]:
         """A trial with its patch and run; of a value inside its region where that does."""
@@ -520,34 +575,6 @@ def _patch(value: Value, due: Typed) -> Patch:
     return Patch(maker.number, value.place, maker.op, value.shape, Typed(arranged(due.array, value.shape), due.dtype))
 
 
-def arranged(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """An array in another shape: axes permuted where that fits, else elements in order.
-
-    Where there are more elements in that shape, it is repeated; else it stays as it is.
-    """
-    if array.shape == shape:
-        return array
-    size = math.prod(shape)
-    if array.size > size:
-        return array
-    if array.size < size:
-        return np.broadcast_to(array, shape).copy() if broadcasts(array.shape, shape) else array
-    axes = _permutation(array.shape, shape)
-    if axes is not None:
-        return np.ascontiguousarray(array.transpose(axes))
-    return array.reshape(shape)
-
-
-def _permutation(shape: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The order of axes that gives a shape; None if none does, or axes of length one tell."""
-    if [n for n in shape if n != 1] == [n for n in wanted if n != 1] or sorted(shape) != sorted(wanted):
-        return None
-    for axes in permutations(range(len(shape))):
-        if tuple(shape[axis] for axis in axes) == wanted:
-            return axes
-    return None
-
-
 def _error(trial: Trial) -> float:
     if trial.value.digest is None or trial.due.digest is None:
         return float("inf")
@@ -559,4 +586,4 @@ def _after(judgement: Judgement) -> float | None:
     return max((far for _, _, far in judgement.outputs), default=None)
 
 
-__all__ = ["Guilt", "Laboratory", "Patch", "arranged", "guilty"]
+__all__ = ["Guilt", "Laboratory", "Patch", "guilty", "guilty_of_little"]
