@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from paralign.port.drafts.converted import convert_code
+from paralign.port.edits import read_parts as read_parts_module
 from paralign.port.edits.read_parts import read_parts
 
 pytestmark = pytest.mark.programs
@@ -260,3 +261,15 @@ def _found(lines):
 )
 def test_which_parts_are_read_after_their_whole_was_changed(lines, kind):
     assert _found(lines) == kind
+
+
+def test_the_methods_of_a_class_are_read_once(monkeypatch):
+    counted = []
+    known = read_parts_module._parts_of
+    monkeypatch.setattr(read_parts_module, "_parts_of", lambda scope: counted.append(scope) or known(scope))
+    methods = "".join(f"    def m{at}(self, x):\n        self.p{at} = self.w[0]\n        self.w.add_(x)\n\n" for at in range(40))
+    tree = ast.parse(f"class N:\n{methods}")
+    owner = tree.body[0]
+    found = [read_parts(each.body[-1], [tree, owner, each, each.body[-1]]) for each in owner.body]
+    assert all(found)
+    assert len(counted) <= 3 * len(found)

@@ -28,7 +28,7 @@ _DEEP = 4
 class ReadPart(NamedTuple):
     """A tensor that a statement changes, and the part of it that is read later.
 
-    ``names`` are those of the parts, empty where one has none; ``before`` where the statement ends the function.
+    ``names`` are those of the parts, empty where one has none.
     """
 
     whole: ast.expr
@@ -99,9 +99,19 @@ def _read_parts(change: Change, statement: ast.stmt, around: Sequence[ast.AST], 
 def _parts_elsewhere(spelled: str, around: Sequence[ast.AST]) -> Iterator[_Part]:
     """The parts of an attribute that other methods of the class keep under attributes."""
     classes = [each for each in around if isinstance(each, ast.ClassDef)]
-    for method in classes[-1].body if classes else []:
-        if isinstance(method, FUNCTIONS) and method not in around:
-            yield from (each for each in _parts_of(scope_of(method)).get(spelled, []) if each.name.startswith("self."))
+    for method, part in _kept_in(classes[-1]).get(spelled, []) if classes else []:
+        if method not in around:
+            yield part
+
+
+@lru_cache(maxsize=16)
+def _kept_in(owner: ast.ClassDef) -> dict[str, list[tuple[ast.stmt, _Part]]]:
+    """The parts that a class keeps under attributes, and their methods, by wholes."""
+    found: dict[str, list[tuple[ast.stmt, _Part]]] = defaultdict(list)
+    for method in owner.body:
+        for spelled, parts in _parts_of(scope_of(method)).items() if isinstance(method, FUNCTIONS) else ():
+            found[spelled] += [(method, each) for each in parts if each.name.startswith("self.")]
+    return found
 
 
 def _is_before(part: _Part, spelled: str, statement: ast.stmt, around: Sequence[ast.AST], scope: Scope, loops: Sequence[ast.stmt]) -> bool:
@@ -148,9 +158,9 @@ def _other_names(spelled: str, statement: ast.stmt, scope: Scope, *, inner: bool
     """The other names of a tensor where a statement changes it."""
     names = [spelled]
     for each in names:
-        for first, second, bound in _same(scope):
-            other = second if first == each else first if second == each else ""
-            if not other or other in names:
+        for first, second, bound in _same(scope).get(each, []):
+            other = second if first == each else first
+            if other in names:
                 continue
             kept = not any(_is_bound_between(name, scope, bound, statement) for name in (first, second))
             if inner or (place_of(bound) < place_of(statement) and kept):
@@ -159,8 +169,8 @@ def _other_names(spelled: str, statement: ast.stmt, scope: Scope, *, inner: bool
 
 
 @lru_cache(maxsize=16)
-def _same(scope: Scope) -> list[tuple[str, str, ast.stmt]]:
-    """Names that were given one tensor, and where."""
+def _same(scope: Scope) -> dict[str, list[tuple[str, str, ast.stmt]]]:
+    """Names that were given one tensor, and where; by each of the two."""
     found: list[tuple[str, str, ast.stmt]] = []
     together: dict[int, str] = {}
     for name, bound in scope.bindings.items():
@@ -170,7 +180,11 @@ def _same(scope: Scope) -> list[tuple[str, str, ast.stmt]]:
             first = together.setdefault(id(each.value), name)
             if each.twice and not each.several and first != name:
                 found.append((first, name, each.statement))
-    return found
+    by_name: dict[str, list[tuple[str, str, ast.stmt]]] = defaultdict(list)
+    for same in found:
+        for name in {*same[:2]}:
+            by_name[name].append(same)
+    return by_name
 
 
 @lru_cache(maxsize=16)
