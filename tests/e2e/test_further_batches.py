@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.e2e.written_projects import checked, line_of
 
-from paralign.model import ALIGNED, DIVERGED, ERROR
+from paralign.model import ALIGNED, DIVERGED, ERROR, Pair, Record
+from paralign.stages.loss import further_batches
 
 pytest.importorskip("torch")
 pytest.importorskip("paddle")
@@ -194,3 +195,21 @@ def test_a_step_of_the_candidate_that_fails_on_a_later_batch_is_an_error(tmp_pat
     result = checked(tmp_path, *stepping(port=refusing(PORT)), "backward")
     assert result.verdict == ERROR
     assert "padding is not for this loss" in result.failure["message"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "number"),
+    [
+        (["batch_2", "batch_1"], 1),
+        (["batch_11", "probe_ties", "probe_ranked"], 11),
+        (["probe_ties"], None),
+        (["loss", "batch_1"], None),
+        (["gradient", "batch_1", "probe_ties"], None),
+        ([], None),
+    ],
+)
+def test_probes_do_not_hide_which_batch_differs(wrong, number):
+    """A probe is made of the check's own batch, whose loss may be equal all the same."""
+    records = [Record(n, name, "loss", "scalar", "float64", ()) for n, name in enumerate([*wrong, "batch_3"])]
+    pairs = [Pair(r.name, r, r, verdict=DIVERGED if n < len(wrong) else ALIGNED) for n, r in enumerate(records)]
+    assert further_batches.first_wrong(pairs) == number

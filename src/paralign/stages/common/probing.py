@@ -72,6 +72,9 @@ PROBES = {
 }
 
 
+#: what the values of a probe are recorded as, before its name
+PROBE = "probe_"
+
 #: probes with labels to be ignored
 IGNORING = ("mostly_ignored", "all_ignored")
 
@@ -153,7 +156,7 @@ def probe(context: Context, result: StageResult, evaluation: Capture, function: 
         result.notes.append(f"the {function} was not probed: {answers[0].left_out['all']}")
         return
     pairs = paired(*captures, points_of(captures[0].records, captures[1].records), ROUNDING, context.settings.tolerance_of(function))
-    shown = {f"probe_{name}" for name in PROBES}  # without the ways in which equal scores were told apart
+    shown = {f"{PROBE}{name}" for name in PROBES}  # without the ways in which equal scores were told apart
     for pair in pairs:
         pair.judged = False
         record = pair.record
@@ -178,7 +181,7 @@ def _judge(result: StageResult, function: str, name: str, about: Probe, pairs: l
         _refused(result, function, name, about, refused)
     if failing or name in answers[0].left_out:
         return
-    ours, theirs = (_values(c, f"probe_{name}") for c in captures)
+    ours, theirs = (_values(c, f"{PROBE}{name}") for c in captures)
     wrong = [leaf for leaf in ours if leaf in theirs and not _same(ours[leaf], theirs[leaf], about)]
     if wrong:
         _differs(result, function, name, about, [pairs, captures, answers, wrong])
@@ -214,8 +217,8 @@ def _refused(result: StageResult, function: str, name: str, about: Probe, refuse
 
 def _differs(result: StageResult, function: str, name: str, about: Probe, found: list[Any]) -> None:
     pairs, captures, answers, wrong = found
-    key = f"probe_{name}.{wrong[0]}" if wrong[0] else f"probe_{name}"
-    values = [_values(c, f"probe_{name}")[wrong[0]] for c in captures]
+    key = f"{PROBE}{name}.{wrong[0]}" if wrong[0] else f"{PROBE}{name}"
+    values = [_values(c, f"{PROBE}{name}")[wrong[0]] for c in captures]
     what, one, other = _several(function), _said(values[0]), _said(values[1])
     told = f"{key}: {about.said} the {what} differ although they agree on the real values: {one} and {other}"
     if about.weight is Weight.TIES:
@@ -256,7 +259,7 @@ def _tied(result: StageResult, function: str, told: str, captures: list[Capture]
     That matters if real ones tie.
     """
     for number in range(1, BROKEN + 1):
-        ours, theirs = (_values(c, f"probe_ties_broken_{number}") for c in captures)
+        ours, theirs = (_values(c, f"{PROBE}ties_broken_{number}") for c in captures)
         for leaf in wrong:
             if leaf not in ours or leaf not in theirs or not _same(ours[leaf], theirs[leaf], PROBES["one_class"]):
                 result.warnings.append(f"{told}; they also do where no two scores are equal")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from paralign.errors import WorkerFailed
 from paralign.locate import pipeline
 from paralign.model import ALIGNED, DIVERGED, Coverage
-from paralign.stages.common import forward_passes, lower_precision, repeatability
+from paralign.stages.common import forward_passes, lower_precision, probing, repeatability
 from paralign.stages.common.judging import FLOAT64, final, paired, points_of
 from paralign.worker.protocol import Batch, BatchLosses, Evaluate, Lowered
 from paralign.worker.sides.session import DOUBLE, NATIVE
@@ -94,13 +94,13 @@ def _first(context: Context) -> dict[str, Capture]:
 def first_wrong(pairs: Sequence[Pair]) -> int | None:
     """The first of the evaluation's batches whose loss differs.
 
-    None where the check's own does too, or none.
+    None where the check's own does too, or none. Probes are made of the check's own batch, and say nothing of it.
     """
     wrong = [pair for pair in pairs if pair.verdict == DIVERGED]
-    names = ["" if pair.reference is None else pair.reference.name for pair in wrong]
-    if not names or not all(name.startswith(BATCH) for name in names):
-        return None
-    return min(int(name[len(BATCH) :]) for name in names)
+    names = [pair.key if pair.reference is None else pair.reference.name for pair in wrong]
+    batches = [int(name[len(BATCH) :]) for name in names if name.startswith(BATCH)]
+    is_own = len(batches) < sum(not name.startswith(probing.PROBE) for name in names)
+    return None if is_own or not batches else min(batches)
 
 
 def located(context: Context, number: int, evaluation: Capture) -> Searched | None:
