@@ -132,3 +132,36 @@ def test_a_small_mistake_beside_steps_in_float32_diverges(infer, right, wrong):
     pytest.importorskip("torch")
     assert ANOTHER_STEP.count(right) == 1
     assert infer(ANOTHER_STEP.replace(right, wrong), STEPS, framework="torch")["verdict"] == "diverged"
+
+
+#: the same with every step in what the model computes in
+NO_STEPS = STEPS.replace("dtype=torch.float32", "dtype=model.weight.dtype").replace(
+    "float(len(numbers) + 5)]", "float(len(numbers) + 5)], dtype=model.weight.dtype"
+)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(("factor", "verdict"), [("1.0", "aligned"), ("1.0000001", "diverged"), ("1.0000003", "diverged")])
+def test_programs_without_steps_in_float32_differ_by_none(infer, factor, verdict):
+    pytest.importorskip("torch")
+    other = NO_STEPS.replace("(x * self.scale) @ self.weight", "(x.flip(1) * self.scale.flip(0)) @ self.weight.flip(0)")
+    other = other.replace("mean = count / 7", f"mean = count / 7 * {factor}")
+    assert other.count(factor) >= 1
+    stage = infer(other, NO_STEPS, framework="torch")
+    assert stage["verdict"] == verdict, stage["notes"]
+
+
+def test_what_cannot_be_watched_is_not_said_to_have_steps_in_float32(infer):
+    reference = REFERENCE.replace("    assert out.dtype == np.float32\n", "").replace(
+        "model(views)", "model(views.astype(model.weight.dtype))"
+    )
+    reference = (
+        reference.replace(".split()], np.float32)", ".split()])")
+        .replace("np.float32(1.002)", "1.002")
+        .replace("np.float32(0.998)", "0.998")
+    )
+    other = reference.replace("return x @ self.weight", "return (x[:, ::-1] @ self.weight[::-1]).astype(x.dtype)")
+    stage = infer(other.replace("out.std(0)", "out.std(0) * 1.0000001"), reference)
+    notes = " ".join(stage["notes"])
+    assert "could not be seen" in notes
+    assert "no more than steps in float32 bring" not in notes

@@ -14,7 +14,7 @@ from paralign.locate.data.distances import apart
 from paralign.model import Noise, Pair
 from paralign.stages.common.judging import Method, settle
 from paralign.stages.infer.rounded_weights import moved, paths_of
-from paralign.worker.protocol import Infer
+from paralign.worker.protocol import Infer, Lowered
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -95,10 +95,8 @@ def _shows_in_double(pair: Pair, paths: list[str], exact: tuple[Capture, Capture
     A program whose inputs are of float32 computes in it up to the first weights. Then two right ones differ in float64, too, but by
     less than a prediction made of float32 is apart from itself.
     """
-    held = _held(pair, paths, exact)
-    if held[0] is None or held[1] is None:
-        return False
-    return apart(held[0], held[1]) > min(pair.noise_value, ROUNDED)
+    far = _apart_in_double(pair, paths, exact)
+    return far is not None and far > min(pair.noise_value, ROUNDED)
 
 
 def _excuse_moved(
@@ -112,26 +110,58 @@ def _excuse_moved(
     found = moved(context, paths)
     if found is None:
         return
+    steps: list[bool | None] = []  # asked once, where it matters
     for pair in wrong:
         own = None if pair.reference is None else _moved_distance(pair.reference, native, found)
         if own is None or own <= pair.noise_value:
             continue
+        far = _apart_in_double(pair, paths, exact)
+        if far is not None and far > AGREE:
+            steps = steps or [_has_float32(context, paths)]
+            if steps == [False]:
+                continue
         pair.noise = Noise(own, "how far rounding of its weights moves the reference's")
         settle([pair], MOVED, context.settings.tolerance_of("infer"))
         if not pair.wrong:
             result.notes.append(
                 f"{pair.key}: {pair.error or 0.0:.2g} apart, where rounding of its weights moves the reference's by {own:.2g}; "
-                f"{_said_of_double(pair, paths, exact)}"
+                f"{_said_of_double(far, seen=steps == [True])}"
             )
 
 
-def _said_of_double(pair: Pair, paths: list[str], exact: tuple[Capture, Capture] | None) -> str:
-    """How far both sides' predictions are apart in float64."""
+def _apart_in_double(pair: Pair, paths: list[str], exact: tuple[Capture, Capture] | None) -> float | None:
+    """How far both sides' predictions are apart in float64; None where there are none."""
     held = [None, None] if exact is None else _held(pair, paths, exact)
-    if held[0] is None or held[1] is None:
+    return None if held[0] is None or held[1] is None else apart(held[0], held[1])
+
+
+def _has_float32(context: Context, paths: list[str]) -> bool | None:
+    """Whether a side is seen to compute in less than float64 in its run in float64.
+
+    None where the operations of a side cannot be watched, and the other does not.
+    """
+    seen: list[bool | None] = []
+    for recorder in (context.reference, context.candidate):
+        try:
+            found = Lowered.answer(recorder.record("infer lowered", Lowered("infer", paths=paths), {}))
+        except WorkerFailed:
+            seen.append(None)
+            continue
+        seen.append(bool(found.lowered) if found.watched else None)
+    if True in seen:
+        return True
+    return None if None in seen else False
+
+
+def _said_of_double(far: float | None, *, seen: bool) -> str:
+    """How far both sides' predictions are apart in float64; ``seen``: steps in float32 are."""
+    if far is None:
         return "in float64 the programs do not run"
-    far = apart(held[0], held[1])
-    return "in float64 they agree" if far <= AGREE else f"in float64 by {far:.2g}, no more than steps in float32 bring"
+    if far <= AGREE:
+        return "in float64 they agree"
+    if seen:
+        return f"in float64 by {far:.2g}, no more than steps in float32 bring"
+    return f"in float64 by {far:.2g}, less than four roundings of float32 (whether any step is in float32 could not be seen)"
 
 
 def _moved_distance(record: Record, native: Capture, found: Moved) -> float | None:

@@ -142,21 +142,27 @@ class Constants(Task[Traced], task="constants"):
 
 @dataclass
 class LoweredPlaces:
-    """A line of text for each place that computes in a lower precision, in order."""
+    """A line of text for each place that computes in a lower precision, in order.
+
+    ``watched``: whether the framework's operations can be seen.
+    """
 
     lowered: List[str]
+    watched: bool = True
 
 
 @dataclass(frozen=True)
 class Lowered(Task[LoweredPlaces], task="lowered"):
     """Watch the element types of one float64 run of a ``stage``.
 
-    ``forward``, ``loss`` or ``backward``, there with its ``mode``.
+    ``forward``, ``loss`` or ``backward``, there with its ``mode``; ``infer`` for the predictions of ``paths``, where any operation counts
+    that takes or makes rounded numbers of less than float64.
     """
 
     stage: str
     mode: str = ""
     update: bool = False
+    paths: List[str] = field(default_factory=list)
 
 
 @dataclass

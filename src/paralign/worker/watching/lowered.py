@@ -13,6 +13,7 @@ from paralign.adapters._kinds import MOVES
 from paralign.adapters.base import Observing
 from paralign.dtypes import EPS, is_complex, is_floating, widen
 from paralign.errors import UnsupportedTensor
+from paralign.worker.predictions.program import predict
 from paralign.worker.protocol import Lowered, LoweredPlaces
 from paralign.worker.sides.session import DOUBLE
 from paralign.worker.steps.training import MODES, mapped, optimizer_of, scalar_of, trainer
@@ -28,12 +29,18 @@ def lowered(session: Session, writer: CaptureWriter, options: Lowered, values: D
 
     Values: ``inputs``, ``labels``; for the loss ``outputs`` in place of the inputs.
     """
-    watch = _Lowered(session)
-    if isinstance(session.adapter, Observing):
-        act = {"forward": _forward, "loss": _loss, "backward": _step}[options.stage]
-        with session.untouched():
-            session.to_double()
+    if not isinstance(session.adapter, Observing):
+        return LoweredPlaces([], watched=False)
+    predicting = options.stage == "infer"
+    watch = _Coarse(session) if predicting else _Lowered(session)
+    act = {"forward": _forward, "loss": _loss, "backward": _step, "infer": _infer}[options.stage]
+    with session.untouched() as state:
+        session.to_double(mixed=not predicting)  # as predictions in float64 are made
+        try:
             act(session, watch, options, values)
+        finally:
+            if predicting:
+                session.restore(state)
     return LoweredPlaces(list(watch.found))
 
 
@@ -68,6 +75,15 @@ def _step(session: Session, watch: "_Lowered", options: Lowered, values: Dict[st
         adapter.backward(scalar_of(result, adapter.is_tensor))
         if optimizer is not None:
             adapter.step(optimizer)
+
+
+def _infer(session: Session, watch: "_Lowered", options: Lowered, values: Dict[str, Capture]) -> None:  # noqa: ARG001 - as above
+    adapter: Any = session.adapter
+    adapter.train(session.model, "eval")
+    session.seed()
+    with session.passing(), adapter.operations(watch, session.model):
+        for path in options.paths:
+            predict(session, path)
 
 
 class _Lowered:
@@ -114,6 +130,23 @@ class _Lowered:
             return len(given) == 1 and bool(np.array_equal(value, widen(self._adapter.to_array(given[0]))))
         except UnsupportedTensor:
             return False
+
+
+class _Coarse(_Lowered):
+    """A sink that notes which operations take or make rounded numbers of less than float64.
+
+    Whole numbers (masks, counts, words) are none.
+    """
+
+    def after(self, operation: Operation) -> None:
+        """Note an operation that something in a lower precision goes into or comes out of."""
+        for tensor in [*operation.inputs, *operation.outputs]:
+            dtype = self._dtype(tensor)
+            if not _is_real(dtype) or dtype == DOUBLE or self._is_exact(tensor, "", []):
+                continue
+            line = operation.stack[0].rpartition("/")[2] if operation.stack else operation.op
+            self.found[f"{operation.module or 'the program'} ({dtype}, {line})"] = None
+            return
 
 
 def _is_real(dtype: str) -> bool:
