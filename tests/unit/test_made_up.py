@@ -129,3 +129,14 @@ def test_gradients_that_are_not_at_the_threshold_excuse_no_clipping(share):
     excuse(context, result, StageResult("backward", DIVERGED, pairs=[pair("gradient", 0)]), named(reaching, others))
     assert result.verdict == DIVERGED
     assert result.findings
+
+
+@pytest.mark.parametrize("kind", ["tensor", "group"])
+@pytest.mark.parametrize(("small", "verdict"), [(1e-3, DIVERGED), (0.5, UNDERPOWERED)])
+def test_a_norm_of_all_that_one_gradient_is_nearly_all_of_excuses_no_clipping_by_parts(kind, small, verdict):
+    """Gradients whose largest part lies at the threshold: with a tiny one beside it, the norm of all lies there too."""
+    context, result, _ = case(kind, 1.0)
+    reaching, others = [np.array([1.0, 0.0]), np.array([[0.0, small]])], [np.array([1.0, 3.0]), np.array([[4.0, 1.0]])]
+    excuse(context, result, StageResult("backward", DIVERGED, pairs=[pair("gradient", 0)]), named(reaching, others))
+    assert result.verdict == verdict
+    assert not any("loop clips" in warning for warning in result.warnings)

@@ -137,8 +137,9 @@ def excuse(context: Context, result: StageResult, own: StageResult, gradients: P
     if seen is None:
         result.verdict, apart.unreached = UNDERPOWERED, True
         result.warnings.append(
-            f"the optimizers differ by themselves ({apart.finding.cause}), and the other side's loop clips to the same: whether both then "
-            "come to the same is not seen before the gradients that reach them agree (the stage backward says where they part)"
+            f"the optimizers differ by themselves ({apart.finding.cause}), and the largest gradients of the other side's loop lie at the "
+            "same threshold: whether both then come to the same is not seen before the gradients that reach them agree (the stage backward "
+            "says where they part)"
         )
         return
     if seen:
@@ -245,13 +246,21 @@ def _clips_alike(apart: Clipping, gradients: Pairs) -> bool | None:
 def _is_cut_elsewhere(apart: Clipping, gradients: Pairs) -> bool:
     """Whether gradients differ, and the other side's were clipped to the same threshold.
 
-    Some of them lie at it, and none beyond.
+    Some of them lie at it, and none beyond. Where each is clipped by itself, all of them together do not: a loop that clips the norm of
+    all brings a gradient that is nearly all of it to the threshold as well.
     """
     if not gradients or apart.kind not in _KINDS or _clips_alike(apart, gradients) is not None:
         return False
     other = {name: both[1 - apart.side].astype(np.float64) for name, both in gradients.items()}
-    greatest = max(sizes(other, apart.kind, _together(apart, other)).values(), default=0.0)
-    return abs(greatest - apart.threshold) <= AT * apart.threshold
+    found = sizes(other, apart.kind, _together(apart, other))
+    if not _is_at(apart, max(found.values(), default=0.0)):
+        return False
+    return apart.kind not in ("group", "tensor") or len(found) == 1 or not _is_at(apart, length(other.values()))
+
+
+def _is_at(apart: Clipping, size: float) -> bool:
+    """Whether a size is the threshold."""
+    return abs(size - apart.threshold) <= AT * apart.threshold
 
 
 def _groups_unseen(apart: Clipping, gradients: Pairs) -> int:
