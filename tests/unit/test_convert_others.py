@@ -141,3 +141,36 @@ def test_the_ledger_is_not_mistaken_for_a_file_of_the_source(tmp_path, source):
 def test_a_single_file_brings_no_others(tmp_path, source):
     convert_code(source / "net/model.py", tmp_path / "model.py")
     assert not (tmp_path / "config.json").exists()
+
+
+def test_a_folder_that_does_not_fit_is_left_out_as_a_whole(tmp_path, source, monkeypatch):
+    monkeypatch.setattr(other_files, "MOST_FILES", 20)
+    for number in range(30):
+        for folder in ("data/pictures", "data/labels", "net/tables"):
+            (source / folder).mkdir(parents=True, exist_ok=True)
+            if folder != "net/tables" or number < 5:
+                (source / folder / f"{number}.txt").write_text("ab")
+    ledger = convert_code(source, tmp_path / "out")
+    tables = [f"net/tables/{number}.txt" for number in range(5)]
+    assert sorted(ledger.others.contents) == ["net/config.json", *tables, "words.bin"]
+    assert [(each.path, each.size, each.files) for each in ledger.others.left_out] == [("data/", 120, 60)]
+    assert "   60 other files not copied; the largest: data/ (120 bytes): more than 64 MiB or 20 files in all" in ledger.lines()
+    assert len(json.loads((tmp_path / "out/ledger.json").read_text())["others"]["left_out"]) == 1
+
+
+def test_a_folder_that_fits_is_copied_but_for_what_never_is(tmp_path, source):
+    (source / "data/deep").mkdir(parents=True)
+    (source / "data/deep/a.txt").write_text("ab")
+    (source / "data/b.pth").write_text("ab")
+    ledger = convert_code(source, tmp_path / "out")
+    assert "data/deep/a.txt" in ledger.others.contents
+    assert [(each.path, each.files) for each in ledger.others.left_out] == [("data/b.pth", 1)]
+
+
+def test_files_beside_source_are_left_out_one_by_one(tmp_path, source, monkeypatch):
+    monkeypatch.setattr(other_files, "MOST_FILES", 3)
+    for name in "abc":
+        (source / f"net/{name}.txt").write_text(name)
+    ledger = convert_code(source, tmp_path / "out")
+    assert sorted(ledger.others.contents) == ["net/a.txt", "net/b.txt", "net/c.txt"]
+    assert [each.path for each in ledger.others.left_out] == ["net/config.json", "words.bin"]

@@ -146,7 +146,7 @@ class Ledger:
         if others.left_out:
             largest = max(others.left_out, key=lambda each: each.size)
             found.append(
-                f"{len(others.left_out):5d} other files not copied; the largest: {largest.path} ({largest.size:,} bytes): {largest.why}"
+                f"{others.count_left_out:5d} other files not copied; the largest: {largest.path} ({largest.size:,} bytes): {largest.why}"
             )
         return found
 

@@ -6,13 +6,13 @@ import os
 import re
 import stat
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from paralign.port.sources.texts import ENDINGS, LEFT_OUT
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
 #: bytes of a file that is copied: settings and vocabularies have less (GPT-2's vocabulary has 1.04 MB), weights and data have more
 LARGEST = 1 << 20
@@ -34,11 +34,15 @@ _NAMES_TORCH = re.compile(rb"\b(torch|torchvision)\b")
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A file that is not copied: its size in bytes, and why."""
+    """A file, or a folder of ``files``, that is not copied: its size in bytes, and why.
+
+    A folder's path ends with a slash.
+    """
 
     path: str
     size: int
     why: str
+    files: int = 1
 
 
 @dataclass
@@ -53,15 +57,21 @@ class OtherFiles:
     left_out: list[LeftOut] = field(default_factory=list)
 
     @property
+    def count_left_out(self) -> int:
+        """How many files are not copied."""
+        return sum(each.files for each in self.left_out)
+
+    @property
     def naming_torch(self) -> list[str]:
         """Files that name PyTorch, and are copied as they are."""
         return sorted(path for path, content in self.contents.items() if _NAMES_TORCH.search(content))
 
 
 def other_files(folder: Path, taken: Collection[str] = ()) -> OtherFiles:
-    """Read what a folder holds beside its source, the smallest files first.
+    """Read what a folder holds beside its source, the smallest first.
 
-    Hidden files and folders, caches and virtual environments are passed over. Links are not followed.
+    A folder without source below is copied as a whole or not at all, but for files that are never copied: half a data set looks like
+    one. Hidden files and folders, caches and virtual environments are passed over. Links are not followed.
 
     Args:
         folder: the source.
@@ -70,13 +80,16 @@ def other_files(folder: Path, taken: Collection[str] = ()) -> OtherFiles:
     Returns:
         What can be copied, and what is left out and why.
     """
-    found, sizes = OtherFiles(), dict[str, int]()
+    found, sizes, programs = OtherFiles(), dict[str, int](), set[str]()
     for here, folders, files in os.walk(folder):
         links = [name for name in folders if Path(here, name).is_symlink()]
         folders[:] = sorted(name for name in folders if name not in links and not _is_passed_over(Path(here, name)))
         for each in sorted([*files, *links]):
             path = Path(here, each)
-            if each.startswith(".") or path.suffix in ENDINGS:
+            if each.startswith("."):
+                continue
+            if path.suffix in ENDINGS:
+                programs.update(parent.as_posix() for parent in path.relative_to(folder).parents)
                 continue
             size, why = _judged(path)
             name = path.relative_to(folder).as_posix()
@@ -89,16 +102,32 @@ def other_files(folder: Path, taken: Collection[str] = ()) -> OtherFiles:
                 found.left_out.append(LeftOut(shown, size, why))
             else:
                 sizes[shown] = size
-    total = 0
-    for shown in sorted(sizes, key=lambda each: (sizes[each], each)):
-        total += sizes[shown]
-        if total > MOST_BYTES or len(found.contents) >= MOST_FILES:
-            why = f"more than {MOST_BYTES >> 20} MiB or {MOST_FILES:,} files in all"
-        else:
-            why = _read_into(found, folder, shown)
-        if why:
-            found.left_out.append(LeftOut(shown, sizes[shown], why))
+    _read(found, folder, sizes, programs)
     return found
+
+
+def _read(found: OtherFiles, folder: Path, sizes: Mapping[str, int], programs: Collection[str]) -> None:
+    """Read files of known sizes as far as there is room; ``programs``: folders with source."""
+    units: dict[str, list[str]] = {}
+    for shown in sorted(sizes, key=lambda each: (sizes[each], each)):
+        units.setdefault(_unit(shown, programs), []).append(shown)
+    total = 0
+    for unit, size in sorted(((unit, sum(map(sizes.__getitem__, units[unit]))) for unit in units), key=lambda each: (each[1], each[0])):
+        members = units[unit]
+        if total + size > MOST_BYTES or len(found.contents) + len(members) > MOST_FILES:
+            found.left_out.append(LeftOut(unit, size, f"more than {MOST_BYTES >> 20} MiB or {MOST_FILES:,} files in all", len(members)))
+            continue
+        total += size
+        for shown in members:
+            why = _read_into(found, folder, shown)
+            if why:
+                found.left_out.append(LeftOut(shown, sizes[shown], why))
+
+
+def _unit(shown: str, programs: Collection[str]) -> str:
+    """What a file is copied with: the outermost folder around it without source, else itself."""
+    outer = [parent.as_posix() for parent in PurePosixPath(shown).parents]
+    return next((f"{each}/" for each in reversed(outer[:-1]) if each not in programs), shown)
 
 
 def _is_passed_over(folder: Path) -> bool:
