@@ -163,7 +163,7 @@ class SignConverter(Taker):
         by_axes = (ast.Slice, ast.Compare, ast.List)
         plain = any(isinstance(each, by_axes) or getattr(each, "value", 0) in (None, Ellipsis) for each in places)
         known = self._is_one(target.value) or is_of_numbers(target.value, self._parents)
-        if plain or known or isinstance(target.slice, ast.Tuple) or self.hidden("_added_to_item("):
+        if plain or known or isinstance(target.slice, ast.Tuple | ast.Yield | ast.YieldFrom) or self.hidden("_added_to_item("):
             return False
         self.needs("_added_to_item(")
         self.visit(node.value)

@@ -152,8 +152,8 @@ class Converter(SignConverter):
                 self.note(
                     target, "torch.Tensor.__setitem__", Fate.CONDITION, "writes into a view reach the tensor behind it in PyTorch only"
                 )
-        if not self.nested_change(node):
-            self.set_in_sequential(node)
+        self.nested_set(node)
+        self.set_in_sequential(node)
         self.generic_visit(node)
         self.note_read_part(node)
 

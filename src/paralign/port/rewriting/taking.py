@@ -17,7 +17,8 @@ from paralign.port.plans.operators import SIGNS
 from paralign.port.rewriting.call_converting import CallConverter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import TypeGuard
 
 #: layers that give back what they are given where they drop nothing; a copy in Paddle
 _DROPPING = frozenset({"Dropout", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout"})
@@ -132,32 +133,45 @@ class Taker(CallConverter):
         around = [each for each in self._parents if isinstance(each, (*FUNCTIONS, ast.Module))]
         return any(ast.unparse(each) in changed_names(around[-1]) for each in targets)
 
-    def nested_change(self, node: ast.Assign | ast.AugAssign) -> bool:
-        """Write ``x[0][1] = 5``: a part of a part, which does not hand its gradient on in Paddle."""
-        target = node.target if isinstance(node, ast.AugAssign) else node.targets[0]
-        several = isinstance(node, ast.Assign) and len(node.targets) != 1
-        if several or not isinstance(target, ast.Subscript) or isinstance(getattr(target.slice, "value", None), str):
+    def nested_set(self, node: ast.Assign) -> None:
+        """Let ``x[0][1] = 5`` raise where Paddle does not hand a gradient on to the whole.
+
+        What is written stays where it is: Python takes it before the target.
+        """
+        for target in (each for told in node.targets for each in _targets_within(told)):
+            if not self._is_nested(target) or self.hidden("_Within("):
+                continue
+            part = target.value
+            self.needs("_Within(")
+            told = f", {self.text.source(part.value)}" if isinstance(part, ast.Subscript) and is_told_twice(part.value) else ""
+            self.text.edit(self.text.start(part), self.text.start(part), "_Within(", target)
+            self.text.edit(self.text.end(part), self.text.end(part), f"{told})", target, closes=True)
+            self.note(target, "torch.Tensor.__setitem__", Fate.REWRITTEN, _WRITTEN)
+
+    def nested_change(self, node: ast.AugAssign) -> bool:
+        """Write ``x[0][1] += 5``: a part of a part, which does not hand its gradient on in Paddle."""
+        target, sign = node.target, SIGNS.get(type(node.op), "")
+        if not sign or not self._is_nested(target) or self.hidden("_set_within("):
             return False
         part = target.value
-        sign = SIGNS.get(type(node.op), "") if isinstance(node, ast.AugAssign) else ""
-        if self.hidden("_set_within(") or not self.seen.imported or not self._is_part_of_tensor(part):
-            return False
-        if isinstance(node, ast.AugAssign) and not sign:
-            return False
-        whole = part.value if isinstance(part, ast.Subscript) else None
+        told = self.text.source(part.value) if isinstance(part, ast.Subscript) and is_told_twice(part.value) else "None"
         self.needs("_set_within(")
         for each in (part, target.slice, node.value):
             self.visit(each)
         at = self._places_of(target)
-        told = self.text.source(whole) if whole is not None and is_told_twice(whole) else "None"
-        tail = f", {sign!r}" if sign else ""
         self.text.edit(
             self.text.start(node),
             self.text.end(node),
-            lambda: f"_set_within({self.text.within(part)}, {told}, {at()}, {self.text.within(node.value)}{tail})",
+            lambda: f"_set_within({self.text.within(part)}, {told}, {at()}, ({self.text.within(node.value)}), {sign!r})",
         )
         self.note(target, "torch.Tensor.__setitem__", Fate.REWRITTEN, _WRITTEN)
         return True
+
+    def _is_nested(self, target: ast.expr) -> TypeGuard[ast.Subscript]:
+        """Whether a target is a place of what may be a part of a tensor."""
+        if not isinstance(target, ast.Subscript) or isinstance(getattr(target.slice, "value", None), str):
+            return False
+        return bool(self.seen.imported) and self._is_part_of_tensor(target.value)
 
     def _is_part_of_tensor(self, part: ast.expr) -> bool:
         """Whether what is written into may be a part of a tensor, by its form."""
@@ -186,9 +200,11 @@ class Taker(CallConverter):
 
     def _holds_no_parts(self, value: ast.expr) -> bool:
         """Whether a value is a list or dictionary, and none of parts of tensors."""
-        displays = (ast.List, ast.Tuple, ast.Dict, ast.ListComp, ast.DictComp, ast.Set, ast.Constant)
-        if isinstance(value, ast.BinOp):
-            return self._holds_no_parts(value.left) or self._holds_no_parts(value.right)
+        displays = (ast.List, ast.Tuple, ast.Dict, ast.ListComp, ast.DictComp, ast.Set)
+        if isinstance(value, ast.Constant):
+            return True
+        if isinstance(value, ast.BinOp):  # a list that is repeated or added to: a number beside it tells nothing
+            return any(isinstance(each, displays) and self._holds_no_parts(each) for each in (value.left, value.right))
         python = isinstance(value, ast.Call) and getattr(value.func, "id", "") in ("dict", "defaultdict", "list", "range", "Counter")
         scope = self._scope()
         within = [each for each in ast.walk(value) if isinstance(each, ast.Subscript | ast.Call)]
@@ -201,9 +217,20 @@ class Taker(CallConverter):
 
         def told() -> str:
             written = [self._place_of_index(each) for each in places]
-            return f"({', '.join(written)},)" if isinstance(target.slice, ast.Tuple) else written[0]
+            if not isinstance(target.slice, ast.Tuple):
+                return f"({written[0]})" if isinstance(target.slice, ast.Yield | ast.YieldFrom) else written[0]
+            return f"({', '.join(written)},)" if written else "()"
 
         return told
+
+
+def _targets_within(target: ast.expr) -> Iterator[ast.expr]:
+    """What an assignment writes, one by one."""
+    if isinstance(target, ast.Tuple | ast.List):
+        for each in target.elts:
+            yield from _targets_within(each)
+    else:
+        yield target.value if isinstance(target, ast.Starred) else target
 
 
 def _is_read_behind(name: str, statement: ast.stmt, bound: ast.stmt, scope: Scope) -> bool:

@@ -105,11 +105,16 @@ class Text:
         end = len(self.content) if end is None else end
         parts: list[str] = []
         at = start
+        inside = end  # where the last replacement began: what ends with it, and began within, is part of it
         for each in sorted(self.edits, key=lambda edit: edit.order):
             if each.span[0] < start or each.span[1] > end or each.start < at:
                 continue
+            if each.closes and each.start == at and each.span[0] > inside:
+                continue
             parts.append(self.content[at : each.start].decode("utf-8", errors="surrogatepass"))
             parts.append(each.text if isinstance(each.text, str) else each.text())
+            if each.start < each.end:
+                inside = each.start
             at = each.end
         parts.append(self.content[at:end].decode("utf-8", errors="surrogatepass"))
         return "".join(parts)
