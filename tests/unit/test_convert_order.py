@@ -41,6 +41,14 @@ PROGRAMS = {
         "def flat(x):\n    y = x.view(-1)\n    y += F.relu(x, inplace=True)\n    return x * 2\n\n\n"
         "print(Net()(torch.arange(-2.0, 3)).tolist(), flat(torch.arange(-2.0, 3)).tolist())"
     ),
+    "inputs by name, by slices and by items": (
+        "def main(x):\n    y = x - 1\n    F.relu(input=y, inplace=True)\n    u = x - 2\n    F.relu(u[3:], inplace=True)\n    us = [u, x - 3]\n"
+        "    for i in range(2):\n        F.leaky_relu(us[i], 0.5, inplace=True)\n    print(y.tolist(), u.tolist(), us[1].tolist())\n\n\n"
+        "main(torch.arange(-2.0, 3))"
+    ),
+    "what a chain of layers gives back": (
+        "def main(x):\n    m = nn.Dropout(0.0)\n    y = m(x)\n    z = m(y)\n    z.add_(1)\n    print(x.tolist())\n\n\nmain(torch.arange(-2.0, 3))"
+    ),
 }
 
 #: statements that lose a gradient in Paddle
@@ -75,3 +83,21 @@ def test_what_paddle_would_lose_raises(tmp_path, name):
     assert port.returncode == 1
     assert "NotImplementedError: a part of a part" in port.stderr
     assert not port.stdout
+
+
+def test_a_slice_that_asks_for_a_gradient_is_not_taken(tmp_path):
+    code = (
+        "x = torch.arange(-2.0, 3, requires_grad=True)\nu = x * 2\nF.relu(u[:1], inplace=True)\n(u * u).sum().backward()\nprint(x.grad)\n"
+    )
+    (tmp_path / "in.py").write_text(HEAD + code)
+    convert_code(tmp_path / "in.py", tmp_path / "out.py")
+    port = _run(tmp_path / "out.py")
+    assert "NotImplementedError: a part of a tensor" in port.stderr
+    assert not port.stdout
+
+
+@pytest.mark.parametrize(("change", "told"), [("y.add_(1)", True), ("y = y + 1", False)])
+def test_what_a_function_that_drops_gives_back_is_told_where_it_changes(tmp_path, change, told):
+    (tmp_path / "in.py").write_text(f"{HEAD}def main(x):\n    y = F.dropout(x, 0.5, False)\n    {change}\n    return x, y\n")
+    places = convert_code(tmp_path / "in.py", tmp_path / "out.py").places
+    assert any("PyTorch gives back its input" in each.note for each in places) is told

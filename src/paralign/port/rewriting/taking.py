@@ -30,6 +30,8 @@ _TAKEN = "in place, as in PyTorch: the input is read again"
 
 _KEPT = "where it drops nothing it gives back its input, as in PyTorch, which is changed here"
 
+_COPIED = "where it drops nothing PyTorch gives back its input, which is changed here, and Paddle a copy of it"
+
 _WRITTEN = "raises where a part of a part asks for a gradient: Paddle leaves the whole tensor, or its gradient, as it was"
 
 
@@ -39,8 +41,9 @@ class Taker(CallConverter):
     def visit_Call(self, node: ast.Call) -> None:  # noqa: N802 - named as ast names it
         """Rewrite a call, and put around it what its input takes."""
         inplace = self._inplace_of_call(node) if self.seen.imported else None
-        if inplace is not None and node.args and self._is_read_again(node.args[0]) and not self.hidden("_taken("):
-            self._write_taken(node, node.args[0], inplace)
+        given = _input_of(node) if inplace is not None else None
+        if inplace is not None and given is not None and self._is_read_again(given) and not self.hidden("_taken("):
+            self._write_taken(node, given, inplace)
         elif (
             inplace is None
             and self.seen.imported
@@ -53,6 +56,8 @@ class Taker(CallConverter):
             self.text.edit(start, start, "_kept_by(", node)
             self.text.edit(opening, opening + 1, ", ", node)
             self.note(node, "torch.nn.Dropout", Fate.REWRITTEN, _KEPT)
+        elif inplace is None and self.seen.imported and self._is_dropping_function(node) and self._is_changed_later(node):
+            self.note(node, "torch.nn.functional.dropout", Fate.CONDITION, _COPIED)
         elif self._is_made_state(node) and not self.hidden("_MadeState("):
             self.needs("_MadeState(")
             state = node.args[0]
@@ -91,7 +96,7 @@ class Taker(CallConverter):
     def _is_read_again(self, given: ast.expr) -> bool:
         """Whether an input may be read where its change is seen."""
         if not isinstance(given, ast.Name):
-            return is_kept_form(given)
+            return is_kept_form(given) or is_told_twice(given) or _is_sliced(given)
         scope = self._scope()
         statement = next((each for each in reversed(self._parents) if isinstance(each, ast.stmt)), None)
         if scope is None or statement is None:
@@ -131,7 +136,31 @@ class Taker(CallConverter):
             return isinstance(parent, ast.Attribute) and parent.attr.endswith("_")
         targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
         around = [each for each in self._parents if isinstance(each, (*FUNCTIONS, ast.Module))]
-        return any(ast.unparse(each) in changed_names(around[-1]) for each in targets)
+        return any(self._is_changed_as(ast.unparse(each), around[-1], ()) for each in targets)
+
+    def _is_changed_as(self, name: str, scope: ast.AST, before: tuple[str, ...]) -> bool:
+        """Whether a name is changed in place, or what layers give back of it is."""
+        if name in changed_names(scope):
+            return True
+        given = [each for each in ast.walk(scope) if isinstance(each, ast.Assign) and self._may_give_back(each.value, name)]
+        onward = {ast.unparse(target) for each in given for target in each.targets} - {name, *before}
+        return any(self._is_changed_as(each, scope, (*before, name)) for each in sorted(onward))
+
+    def _may_give_back(self, value: ast.expr, name: str) -> bool:
+        """Whether a value is a call that gives back a name where it drops nothing."""
+        if not isinstance(value, ast.Call) or not (self._is_dropping(value) or self._is_dropping_function(value)):
+            return False
+        given = _input_of(value)
+        return given is not None and ast.unparse(given) == name
+
+    def _is_dropping_function(self, node: ast.Call) -> bool:
+        """Whether a call is one of a function that may drop elements, and may be told not to."""
+        names = self._names_of(node)
+        return bool(names) and all(
+            name.startswith(("torch.nn.functional.", "torch.dropout", "torch.alpha_dropout"))
+            and name.rpartition(".")[2] in _DROPPING_FUNCTIONS
+            for name in names
+        )
 
     def nested_set(self, node: ast.Assign) -> None:
         """Let ``x[0][1] = 5`` raise where Paddle does not hand a gradient on to the whole.
@@ -222,6 +251,21 @@ class Taker(CallConverter):
             return f"({', '.join(written)},)" if written else "()"
 
         return told
+
+
+def _input_of(call: ast.Call) -> ast.expr | None:
+    """The tensor that a call is given first, or by its name."""
+    if call.args:
+        return None if isinstance(call.args[0], ast.Starred) else call.args[0]
+    return next((each.value for each in call.keywords if each.arg == "input"), None)
+
+
+def _is_sliced(given: ast.expr) -> bool:
+    """Whether an expression is a slice of what may be written twice, as its bounds."""
+    if not isinstance(given, ast.Subscript) or not is_told_twice(given.value):
+        return False
+    plain = (ast.Name, ast.Constant, ast.UnaryOp, ast.BinOp, ast.Slice, ast.Tuple, ast.operator, ast.unaryop, ast.expr_context)
+    return all(isinstance(each, plain) for each in ast.walk(given.slice))
 
 
 def _targets_within(target: ast.expr) -> Iterator[ast.expr]:
