@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from paralign.port.drafts.converted import convert_code
-from paralign.port.edits.made_states import is_made
+from paralign.port.edits.made_states import is_made, made_keys
 
 PROGRAM = """import copy
 import math
@@ -143,6 +143,10 @@ def test_a_state_that_is_made_is_loaded_as_it_lies_or_raises(tmp_path):
         ("s = dict(make(1))", True),
         ("s = {k: torch.randn(3) for k in x}", True),
         ("s = net.state_dict()", False),
+        ("s = {k: v + 0.0 * torch.randn(v.shape) for k, v in net.state_dict().items()}", False),
+        ("s = {k: v.add(torch.randn(v.shape)) for k, v in net.state_dict().items()}", False),
+        ("s = {k: torch.add(v, torch.randn(v.shape)) for k, v in net.state_dict().items()}", False),
+        ("s = {k: torch.randn(3).mul(2) for k in x}", True),
         ("s = {k: v.clone() for k, v in net.state_dict().items()}", False),
         ("s = torch.load('x')", False),
         ("s = {}; s['a'] = v * 2", False),
@@ -155,3 +159,95 @@ def test_which_states_a_program_makes(lines, made):
     tree = ast.parse(source)
     run = tree.body[-1]
     assert is_made(run.body[-1].value, [tree, run]) is made
+
+
+NEW_HEADS = """import torch
+from torch import nn
+
+
+def pair(out=5):
+    return nn.Sequential(nn.Linear(2, 2), nn.Linear(2, out))
+
+
+def head():
+    a, b = pair(3), pair()
+    sd = a.state_dict()
+    sd["1.weight"], sd["1.bias"] = torch.arange(10.0).reshape(5, 2), torch.zeros(5)
+    b.load_state_dict(sd)
+    x = torch.arange(4.0).reshape(2, 2)
+    return torch.cat([a[0](x) - b[0](x), b[1](x) * 0], 1)
+
+
+def copied():
+    a, b = pair(3), pair()
+    sd = {k: v.clone() for k, v in a.state_dict().items()}
+    sd["1.weight"] = torch.arange(10.0).reshape(5, 2)
+    sd["1.bias"] = torch.zeros(5)
+    b.load_state_dict(sd)
+    x = torch.arange(4.0).reshape(2, 2)
+    return torch.cat([a[0](x) - b[0](x), b[1](x) * 0], 1)
+
+
+def spread():
+    a, b = pair(3), pair()
+    b.load_state_dict({**a.state_dict(), "1.weight": torch.ones(5, 2) * torch.tensor(1.0), "1.bias": torch.zeros(5)})
+    x = torch.arange(4.0).reshape(2, 2)
+    return torch.cat([a[0](x) - b[0](x), b[1](x) * 0], 1)
+
+
+def loop():
+    a, b = pair(3), pair()
+    sd = dict(a.state_dict())
+    for k in ("1.weight",):
+        sd[k] = torch.arange(10.0).reshape(5, 2)
+    sd["1.bias"] = torch.zeros(5)
+    b.load_state_dict(sd)
+    x = torch.arange(4.0).reshape(2, 2)
+    return torch.cat([a[0](x) - b[0](x), b[1](x) * 0], 1)
+
+
+def noise():
+    a, b = pair(2), pair(2)
+    b.load_state_dict({k: v + 0.0 * torch.randn(v.shape) for k, v in a.state_dict().items()})
+    x = torch.arange(4.0).reshape(2, 2)
+    return a(x) - b(x)
+
+
+for each in (head, copied, spread, loop, noise):
+    try:
+        print(each.__name__, [abs(round(value, 3)) for value in each().flatten().tolist()])
+    except RuntimeError as error:
+        print(each.__name__, "refused", str(error)[:20])
+"""
+
+
+def test_a_new_head_turns_no_weight_that_a_state_gave(tmp_path):
+    pytest.importorskip("paddle")
+    pytest.importorskip("torch")
+    (tmp_path / "source.py").write_text(NEW_HEADS, encoding="utf-8")
+    assert not convert_code(tmp_path / "source.py", tmp_path / "port.py").left
+    expected = _printed(tmp_path, "source.py")
+    expected[2:4] = ["spread refused ['0.weight']: square", "loop refused ['0.weight']: square"]
+    assert _printed(tmp_path, "port.py") == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ("s = {'a': torch.tensor([1.0])}", ""),
+        ("s = {}; s['a'] = torch.randn(3); s['b'] = torch.zeros(2)", ""),
+        ("s = net.state_dict(); s['a'] = torch.randn(3)", ", 'a'"),
+        ("s = torch.load('x'); s['a'] = torch.randn(3); s['b'] = torch.randn(3)", ", 'a', 'b'"),
+        ("s = {**net.state_dict(), 'a': torch.randn(3)}", ", 'a'"),
+        ("s = net.state_dict(); s[x] = torch.randn(3)", ", None"),
+        ("s = {}; s['b'] = x; s['a'] = torch.randn(3)", ", None"),
+        ("s = {}; s['b'] = other(x)['b']; s['a'] = torch.randn(3)", ", None"),
+        ("s = make(1); s['a'] = torch.randn(3)", ""),
+        ("s = net.state_dict(); s['a'] = torch.randn(3); s['a'] = x", ", None"),
+    ],
+)
+def test_which_tensors_of_a_state_a_program_makes(lines, told):
+    source = f"def make(n):\n    return {{'a': torch.eye(n)}}\n\ndef other(n):\n    return n\n\ndef run(net, x):\n    {lines}\n    s\n"
+    tree = ast.parse(source)
+    run = tree.body[-1]
+    assert made_keys(run.body[-1].value, [tree, run]) == told

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from paralign.port.edits.changing import changed_names, is_set_in_place
 from paralign.port.edits.held_parts import part_of
 from paralign.port.edits.ledger import Fate
-from paralign.port.edits.made_states import is_made
+from paralign.port.edits.made_states import is_made, made_keys
 from paralign.port.edits.number_stores import is_of_numbers
 from paralign.port.edits.scope_index import FUNCTIONS, Scope, behind, place_of, scope_of
 from paralign.port.edits.tensor_results import SAME_OR_NEW, VIEWED, VIEWS
@@ -62,7 +62,7 @@ class Taker(CallConverter):
             self.needs("_MadeState(")
             state = node.args[0]
             self.text.edit(self.text.start(state), self.text.start(state), "_MadeState(", state)
-            self.text.edit(self.text.end(state), self.text.end(state), ")", state, closes=True)
+            self.text.edit(self.text.end(state), self.text.end(state), f"{made_keys(state, self._parents)})", state, closes=True)
         super().visit_Call(node)
 
     def _is_made_state(self, node: ast.Call) -> bool:
