@@ -378,6 +378,6 @@ def test_a_part_of_what_a_dictionary_holds_is_by_hand(tmp_path):
 
 @pytest.mark.paddle
 def test_a_state_of_other_sizes_raises_where_names_may_be_missing(tmp_path):
-    converted(tmp_path, "layer = nn.Linear(2, 3)\nlayer.load_state_dict({'weight': torch.ones(3, 2)}, strict=False)\n")
+    converted(tmp_path, "layer = nn.Linear(2, 3)\nlayer.load_state_dict({'weight': torch.ones(4, 2)}, strict=False)\n")
     ended = subprocess.run([sys.executable, str(tmp_path / "out.py")], capture_output=True, text=True, check=False)
     assert "size mismatch for ['weight']" in ended.stderr

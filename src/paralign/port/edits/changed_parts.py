@@ -133,7 +133,8 @@ class PartWriter(Placer):
         attributes = {each.attr for each in ast.walk(base.value) if isinstance(each, ast.Attribute)}
         if not is_dotted(base.value) or not VIEWS.isdisjoint(attributes) or "weight" in attributes or is_text(base.slice):
             return False
-        if self._holds_several(base.value) or self._is_of_several(base.value):
+        may_be_copied = self.kept.has_copies and self._may_be_held(base, numbered=True)  # a part that a dictionary holds
+        if may_be_copied or self._holds_several(base.value) or self._is_of_several(base.value):
             return False
         if self._is_dictionary(base.value) or isinstance(innermost(self._parents)[0], ast.ClassDef | ast.Lambda):
             return False

@@ -109,7 +109,8 @@ class Text:
         for each in sorted(self.edits, key=lambda edit: edit.order):
             if each.span[0] < start or each.span[1] > end or each.start < at:
                 continue
-            if each.closes and each.start == at and each.span[0] > inside:
+            is_of_a_part = inside < each.span[0] < each.span[1]  # what belongs to no node stands behind the whole
+            if each.closes and each.start == at and is_of_a_part:
                 continue
             parts.append(self.content[at : each.start].decode("utf-8", errors="surrogatepass"))
             parts.append(each.text if isinstance(each.text, str) else each.text())
