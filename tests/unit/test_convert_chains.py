@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+from tests.unit.converted_programs import check_that_it_prints_the_same, run
 
 from paralign.port.drafts.converted import convert_code
 
@@ -57,24 +55,16 @@ RAISING = {
 }
 
 
-def _run(path):
-    return subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False)
-
-
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_port_prints_what_the_original_prints(tmp_path, name):
-    (tmp_path / "in.py").write_text(HEAD + PROGRAMS[name] + "\n")
-    assert not convert_code(tmp_path / "in.py", tmp_path / "out.py").left
-    original, port = _run(tmp_path / "in.py"), _run(tmp_path / "out.py")
-    assert (original.returncode, port.returncode) == (0, 0), port.stderr
-    assert original.stdout == port.stdout
+    check_that_it_prints_the_same(tmp_path, HEAD + PROGRAMS[name] + "\n")
 
 
 @pytest.mark.parametrize("name", RAISING)
 def test_what_paddle_would_lose_raises(tmp_path, name):
     (tmp_path / "in.py").write_text(HEAD + RAISING[name] + "\n")
     convert_code(tmp_path / "in.py", tmp_path / "out.py")
-    port = _run(tmp_path / "out.py")
+    port = run(tmp_path / "out.py")
     assert port.returncode == 1
     assert "NotImplementedError" in port.stderr
     assert not port.stdout

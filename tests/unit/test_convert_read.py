@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
 
 import pytest
+from tests.unit.converted_programs import check_that_it_is_right_or_refused
 
-from paralign.port.drafts.converted import convert_code
 from paralign.port.edits import read_parts as read_parts_module
 from paralign.port.edits.read_parts import read_parts
 
@@ -197,22 +195,11 @@ for each in ({names}):
 """
 
 
-def _printed(folder, name):
-    return subprocess.run([sys.executable, name], cwd=folder, capture_output=True, text=True, check=True).stdout.splitlines()
-
-
 def test_parts_are_right_after_a_change_or_the_change_raises(tmp_path):
     pytest.importorskip("paddle")
     pytest.importorskip("torch")
     names = [*ASKING, *COPIES, *RIGHT]
-    (tmp_path / "source.py").write_text(PROGRAM + RUN.format(names=", ".join(names)), encoding="utf-8")
-    assert not convert_code(tmp_path / "source.py", tmp_path / "port.py").left
-    expected = []
-    for line in _printed(tmp_path, "source.py"):
-        name, asks, _ = line.split(" ", 2)
-        refused = name in COPIES or (name in ASKING and asks == "True")
-        expected.append(f"{name} {asks} refused" if refused else line)
-    assert _printed(tmp_path, "port.py") == expected
+    check_that_it_is_right_or_refused(tmp_path, PROGRAM + RUN.format(names=", ".join(names)), asking=ASKING, always=COPIES)
 
 
 def _found(lines):

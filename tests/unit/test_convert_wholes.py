@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
 import time
 
 import pytest
+from tests.unit.converted_programs import check_that_it_is_right_or_refused, printed
 
 from paralign.port.drafts.converted import convert_code
 from paralign.port.edits.held_parts import is_changed, whole_of
@@ -197,22 +196,11 @@ for each in ({names}):
 """
 
 
-def _printed(folder, name):
-    return subprocess.run([sys.executable, name], cwd=folder, capture_output=True, text=True, check=True).stdout.splitlines()
-
-
 def test_parts_are_changed_as_in_pytorch_or_refused_where_paddle_cannot(tmp_path):
     pytest.importorskip("paddle")
     pytest.importorskip("torch")
     names = [*WORKING, *ASKING, *COPIES]
-    (tmp_path / "source.py").write_text(PROGRAM + RUN.format(names=", ".join(names)), encoding="utf-8")
-    assert not convert_code(tmp_path / "source.py", tmp_path / "port.py").left
-    expected = []
-    for line in _printed(tmp_path, "source.py"):
-        name, asks, _ = line.split(" ", 2)
-        refused = name in COPIES or (name in ASKING and asks == "True")
-        expected.append(f"{name} {asks} refused" if refused else line)
-    assert _printed(tmp_path, "port.py") == expected
+    check_that_it_is_right_or_refused(tmp_path, PROGRAM + RUN.format(names=", ".join(names)), asking=ASKING, always=COPIES)
 
 
 HELD = """import torch
@@ -283,9 +271,9 @@ def test_tensors_of_layers_are_changed_by_signs_as_in_pytorch(tmp_path):
     names = "stepped, averaged, stored, past, numbers"
     (tmp_path / "source.py").write_text(HELD + RUN.format(names=names), encoding="utf-8")
     convert_code(tmp_path / "source.py", tmp_path / "port.py")
-    printed = _printed(tmp_path, "source.py")
-    assert _printed(tmp_path, "port.py") == printed
-    assert len(printed) == 10
+    lines = printed(tmp_path, "source.py")
+    assert printed(tmp_path, "port.py") == lines
+    assert len(lines) == 10
 
 
 def _at(code, name="p"):
