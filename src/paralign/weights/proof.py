@@ -6,6 +6,7 @@ import copy
 import math
 import time
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -162,14 +163,16 @@ def _guess(plan: Plan, choices: Iterable[Choice], search: _Search) -> Plan | Non
 def _most_agreeing(plan: Plan, choices: Iterable[Choice], agreement: Callable[[Plan], int | None], search: _Search) -> Plan | None:
     """The plan, with the options under which more is computed as in the reference.
 
-    None where there are none. Each choice is made for itself; what names decide is left.
+    None where there are none. Each choice is made for itself; what names decide is left, and so are layouts: a softmax along the wrong
+    axis is right with queries and keys exchanged, in another order.
     """
     best = plan
     open_choices = [choice for choice in choices if not choice.decided]
     most = agreement(plan) if open_choices else None
     if most is None:
         return None
-    for option in [option for choice in open_choices for option in choice.options][:COMPARED]:
+    options = (option for choice in open_choices for option in choice.options if not option.routes)
+    for option in islice(options, COMPARED):
         if search.clock() > search.until:
             break
         other = best.choose(option)
