@@ -13,7 +13,7 @@ from paralign.context import Context
 from paralign.errors import UsageError, WorkerFailed
 from paralign.locate import other_axis
 from paralign.locate.provenance import tracing_back
-from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, CheckResult, StageResult, Unjudged, overall
+from paralign.model import ALIGNED, DIVERGED, ERROR, NOT_TESTED, UNDERPOWERED, CheckResult, StageResult, Unjudged, overall
 from paralign.port.scan import hints
 from paralign.registry import BY_NAME
 from paralign.run import inputs as tensors
@@ -37,6 +37,12 @@ if TYPE_CHECKING:
 
 #: said of each stage that diverges under weights whose places nothing has proven
 GUESSED = "the places of some weights are guessed (see `weights`): what differs here may only follow from a wrong place"
+
+#: said of each stage that would diverge while names leave weights without a place
+UNTOLD = (
+    "{} weights have no counterpart by their names, and tensors of their sizes are left over on the other side: what differs here "
+    "may only follow from them (set `rules` under [weights] to say their places)"
+)
 
 #: said where the expressions behind a wrong value could not be followed, and characters of the reason that are shown
 UNTRACED = "where wrong values come from was not followed through the code"
@@ -190,6 +196,7 @@ def run_stages(
             result.stages.append(_attempt(name, context))
         leave_out_known(result)
         leave_out_without_effect(result)
+        rest_on_nothing(result, context.unplaced)
         say_follows(result, carried, guessed=context.guessed)
     other_axis.add(result)
     hints.add(result)
@@ -255,6 +262,19 @@ _OF_EVALUATIONS = ("forward", "data")
 def _is_evaluation_alone(stage: StageResult) -> bool:
     """Whether only the sides' own evaluations differ, and no metric of given outputs."""
     return any(finding.rule == EVALUATION for finding in stage.findings)
+
+
+def rest_on_nothing(result: CheckResult, unplaced: int) -> None:
+    """A diverged last stage is too weak a test where names leave weights without a place.
+
+    Its lines and causes are those of a model with other weights.
+    """
+    last = result.stages[-1]
+    rests = "weights" in BY_NAME[last.name].follows or _is_evaluation_alone(last)
+    if not unplaced or last.verdict != DIVERGED or not rests:
+        return
+    last.verdict, last.divergence, last.divergences, last.findings = UNDERPOWERED, None, [], []
+    last.doubt(UNTOLD.format(unplaced))
 
 
 def say_follows(result: CheckResult, carried: StageResult | None, *, guessed: bool = False) -> None:

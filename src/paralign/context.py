@@ -94,6 +94,8 @@ class Context:
     #: the rates of both sides' whole schedules, as far as the stage ``optimizer`` followed them; shape ``(steps, groups)``
     rates: tuple[NDArray[Any], NDArray[Any]] | None = None
     guessed: bool = False
+    #: tensors that names leave without a counterpart while the other side has some left over: what runs on the others shows nothing
+    unplaced: int = 0
     used: dict[str, dict[str, str]] = field(default_factory=dict)
     replays: dict[str, Any] = field(default_factory=dict)
     inseparable: tuple[Capture, Capture] | None = None

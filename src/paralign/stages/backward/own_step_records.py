@@ -12,6 +12,7 @@ import numpy as np
 
 from paralign.comparison import compare_pair, measure
 from paralign.context import PERTURBED
+from paralign.dtypes import typed, widen
 from paralign.errors import WorkerFailed
 from paralign.model import Noise
 from paralign.stages.common.judging import Noises
@@ -77,8 +78,29 @@ class Steps:
                 continue
             parts = [theirs[r.name] for r in plan.candidates_of(source.name) if r.name in theirs]
             whole = plan.restore(source.name, fetch)
+            if whole is None and not parts:
+                parts, whole = self._of_other_role(source, role, runs[1], step)
             found.append((first, next(iter(parts), None), self.reference.value(first), whole))
         return found
+
+    def _of_other_role(self, source: Record, role: str, run: str, step: int) -> tuple[list[Record], Typed | None]:
+        """What the candidate recorded of a tensor that is a buffer on one side alone.
+
+        Of a parameter its change is recorded, of a buffer what it then holds; both started from the reference's.
+        """
+        plan, weights = self.context.plan, self.context.weights
+        other = {"parameter": "buffer", "buffer": "parameter"}.get(role)
+        if plan is None or weights is None or other is None:
+            return [], None
+        theirs = {r.name: r for r in self.candidate.select(role=other, run=run, step=step) if r.location is not None}
+        parts = [theirs[r.name] for r in plan.candidates_of(source.name) if r.name in theirs]
+        whole = plan.restore(source.name, lambda name: self.candidate.value(theirs[name]) if name in theirs else None)
+        held = [r for r in weights.records if r.name == source.name and r.location is not None]
+        if whole is None or not held:
+            return [], None
+        before = widen(weights.value(held[0])).astype(np.float64)
+        given = widen(whole).astype(np.float64)
+        return parts, typed(given + before if role == "buffer" else given - before)
 
     def pairs(self, method: Method, step: int) -> list[Pair]:
         """What a step returned, and what it and those before changed, measured and judged."""

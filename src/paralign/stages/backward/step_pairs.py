@@ -262,11 +262,24 @@ class Steps:
             first = ours.get(source.name)
             if first is None and not any(parts):
                 continue
+            if (first is None or not any(parts)) and self._is_still(source, first, parts):
+                continue  # a buffer on one side, and a parameter on the other that nothing trains
             second = next((p for p in parts if p is None or p.location is None), parts[0])  # a part that is not there decides
             pair = self._pair(self._key(key(source.name)), first, second, moves[0].how, lambda name: self._value(theirs.get(name)))
             pair.transform = "; ".join(dict.fromkeys(m.transform for m in moves if m.transform)) or None
             pairs.append(pair)
         return pairs
+
+    def _is_still(self, source: Record, first: Record | None, parts: list[Record | None]) -> bool:
+        """Whether what one side alone recorded of a tensor is no gradient, or no change.
+
+        The other side keeps it as a buffer, and records none.
+        """
+        lacking = [source] if first is None else self.plan.candidates_of(source.name)
+        if any(record.role != "buffer" for record in lacking):
+            return False
+        capture, records = (self.candidate, parts) if first is None else (self.reference, [first])
+        return not any(r is not None and r.location is not None and capture.array(r).any() for r in records)
 
     def _settle(self, pairs: list[Pair], method: Method, least: float = 0.0) -> None:
         settle(pairs, method, self.tolerance, least=least)

@@ -10,6 +10,7 @@ import math
 import time
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -26,7 +27,7 @@ from paralign.run.recorder import both
 from paralign.stages.common import lower_precision
 from paralign.stages.common.forward_passes import reference_alone
 from paralign.stages.common.judging import FLOAT64, PARTLY, PERTURBATION, choose, final, paired, points_of
-from paralign.stages.weights import uses
+from paralign.stages.weights import acting, uses
 from paralign.worker.protocol import Calls, Forward, Load, Lowered
 from paralign.worker.sides.session import DOUBLE, NATIVE
 
@@ -115,6 +116,8 @@ def proven(context: Context, result: StageResult, plan: Plan, candidate: Capture
     if replayed:
         result.notes.append("proven: with what the reference draws in eval mode, the outputs are equal under the likeliest assignment")
         return guess, replace(proof, plan=guess, error=0.0, changed=[], against=[])
+    if not proof.right:
+        proof = _of_what_acts(context, result, plan, candidate) or proof
     tried = f"assignments that the shapes allow, tried by running both models: {proof.runs}"
     if not proof.right:  # then what diverges is looked for under the likeliest
         result.notes.append(f"{tried}; none makes the outputs equal: the model differs, or the weights do")
@@ -142,6 +145,49 @@ def proven(context: Context, result: StageResult, plan: Plan, candidate: Capture
     result.notes += [f"ambiguous: {alike.told()}" for alike in proof.ambiguous]
     result.notes += [f"not tried, for want of time: {line}" for line in proof.untested]
     return proof.plan, proof
+
+
+def _of_what_acts(context: Context, result: StageResult, plan: Plan, candidate: Capture) -> Proof | None:
+    """A proof with the tensors that the forward pass takes mapped before the others.
+
+    Where it proves nothing either, it is the likeliest plan if it finds a place for more tensors; None where it does not.
+    """
+    if context.settings.rules is not None and any(vars(context.settings.rules).values()):
+        return None
+    if plan.complete and not plan.ambiguous:
+        return None
+    found = uses.recorded(context)
+    parts = None if found is None else acting.divided(_recorded(context), candidate, found)
+    if parts is None:
+        return None
+    taken, left = parts
+    first = _plan_of(context, *taken, _calls(context, context.inputs) if context.inputs is not None else None)
+    with Trials.under_way(context, first) as trials:
+        proof = trials.prove(first)
+    if not proof.right:
+        proof.plan = proof.guess or first
+    equal = _equal(_recorded(context)), _equal(candidate)
+    proof, copies = acting.joined(proof, left, partial(_plan_of, context), equal, fetching(_recorded(context)))
+    if not proof.right and _left_over(proof.plan) >= _left_over(plan):
+        return None
+    result.notes.append(
+        f"mapped first: the {len(taken[0])} tensors that the forward pass takes; of {len(left[0])} that it does not, {len(copies)} have "
+        "their places as copies of others"
+    )
+    return proof
+
+
+def _left_over(plan: Plan) -> int:
+    """Tensors without a counterpart that no model computes for itself."""
+    return sum(1 for move in (*plan.missing, *plan.extra) if not mapping.is_computed(move))
+
+
+def _plan_of(
+    context: Context, reference: Sequence[Record], candidate: Sequence[Record], calls: tuple[list[str], list[str]] | None = None
+) -> Plan:
+    """The first proposal for some of the tensors."""
+    frameworks = context.framework("reference"), context.framework("candidate")
+    return mapping.plan(reference, candidate, *frameworks, calls=calls)
 
 
 def _follow_copies(context: Context, result: StageResult, proof: Proof, candidate: Capture) -> Proof:

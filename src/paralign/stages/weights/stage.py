@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from paralign.weights.placed_by_module import undecided
 from paralign.worker.protocol import Load, Weights, built_of, history_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from paralign.capture import Capture
     from paralign.context import Context
@@ -32,6 +33,9 @@ GUESSED = (
     "names do not tell which tensor is which, and no assignment that was tried makes the outputs equal: places are guessed by "
     "order and use (set `rules` under [weights] to say them)"
 )
+
+#: said of a tensor without a counterpart while the other side has some left over that may be it
+UNPLACED = "names do not tell which of those left over on the other side is its counterpart"
 
 EXACT = Method("exact", "", "", (), 0.0)
 
@@ -60,7 +64,8 @@ def run(context: Context) -> StageResult:
     else:
         result.notes.append("the weights were taken as they are (as-is): nothing was copied")
     context.guessed = proof is not None and not proof.right and bool(plan.ambiguous)
-    lost = [_lost(move, guessed=context.guessed) for move in (*plan.missing, *plan.extra)]
+    lost = [_lost(move, plan, guessed=context.guessed) for move in (*plan.missing, *plan.extra)]
+    context.unplaced = sum(1 for pair in lost if UNPLACED in pair.notes)
     result.pairs = _pairs(plan, reference, candidate) + lost
     if context.guessed:
         result.doubt(GUESSED)
@@ -144,19 +149,31 @@ def _pairs(plan: Plan, reference: Capture, candidate: Capture) -> list[Pair]:
     return pairs
 
 
-def _lost(move: Move, *, guessed: bool) -> Pair:
-    """A tensor without a twin.
+def _lost(move: Move, plan: Plan, *, guessed: bool) -> Pair:
+    """A tensor without a counterpart.
 
-    Of a table that a model may compute, nothing shows that it is missing while the others are guessed.
+    Of a table that a model may compute, nothing shows that it is missing while the others are guessed, or where the other side computes
+    one of its size. Nor of a tensor that one left over on the other side may hold.
     """
-    record, lacking = move.reference, "candidate"
+    record, lacking, rivals = move.reference, "candidate", plan.extra
     if record is None:
-        record, lacking = move.candidate, "reference"
+        record, lacking, rivals = move.candidate, "reference", plan.missing
     pair = Pair(record.name if record is not None else "", move.reference, move.candidate, how="none", verdict=DIVERGED)
-    if guessed and is_computed(move):
-        pair.verdict = UNDERPOWERED
     pair.notes.append(move.note or f"missing in the {lacking}")
+    if is_computed(move):
+        tables = [m for m in plan.dropped if (m.reference is None) == (lacking == "candidate")]
+        if guessed or _of_its_size(record, tables):
+            pair.verdict = UNDERPOWERED
+    elif guessed and _of_its_size(record, rivals):
+        pair.verdict = UNDERPOWERED
+        pair.notes.append(UNPLACED)
     return pair
+
+
+def _of_its_size(record: Record | None, moves: Sequence[Move]) -> bool:
+    """Whether one of these tensors has as many elements as a record."""
+    others = [m.reference if m.reference is not None else m.candidate for m in moves]
+    return record is not None and any(o is not None and math.prod(o.shape) == math.prod(record.shape) for o in others)
 
 
 def _leave_out_tables(result: StageResult) -> None:
