@@ -58,16 +58,18 @@ class Taker(CallConverter):
             self.note(node, "torch.nn.Dropout", Fate.REWRITTEN, _KEPT)
         elif inplace is None and self.seen.imported and self._is_dropping_function(node) and self._is_changed_later(node):
             self.note(node, "torch.nn.functional.dropout", Fate.CONDITION, _COPIED)
-        elif self._is_made_state(node) and not self.hidden("_MadeState("):
+        elif (state := self._made_state(node)) is not None and not self.hidden("_MadeState("):
             self.needs("_MadeState(")
-            state = node.args[0]
             self.text.edit(self.text.start(state), self.text.start(state), "_MadeState(", state)
             self.text.edit(self.text.end(state), self.text.end(state), f"{made_keys(state, self._parents)})", state, closes=True)
         super().visit_Call(node)
 
-    def _is_made_state(self, node: ast.Call) -> bool:
-        """Whether a call loads a state that the program makes itself."""
-        return self._names_of(node) == ["torch.nn.Module.load_state_dict"] and bool(node.args) and is_made(node.args[0], self._parents)
+    def _made_state(self, node: ast.Call) -> ast.expr | None:
+        """The state that a call loads, where the program makes it itself."""
+        if self._names_of(node) != ["torch.nn.Module.load_state_dict"]:
+            return None
+        given = [*node.args[:1], *(each.value for each in node.keywords if each.arg == "state_dict")]
+        return given[0] if given and is_made(given[0], self._parents) else None
 
     def _write_taken(self, node: ast.Call, given: ast.expr, inplace: ast.expr) -> None:
         self.needs("_taken(")
