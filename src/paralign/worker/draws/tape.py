@@ -27,6 +27,15 @@ class Draw(NamedTuple):
     said: str
 
 
+class _Place(NamedTuple):
+    """Where a function that draws is bound, and what stands in for it."""
+
+    holder: Any
+    name: str
+    original: Any
+    wrapped: Callable[..., Any]
+
+
 class Tape:
     """Record the draws of this process, or replace them by those of another.
 
@@ -125,21 +134,24 @@ class Tape:
 
         On leaving, every name is bound to what it was.
         """
-        before: List[Tuple[Any, str, Any]] = []
+        wanted: Dict[str, List[Tuple[Any, Callable[..., Any]]]] = {}  # a name -> the functions called so, and what stands in for each
+        places: List[_Place] = []
+        for function in [*FUNCTIONS[""], *FUNCTIONS.get(self._session.adapter.name, ())]:
+            owner = _owner(function.owner)
+            original = getattr(owner, function.name, None)
+            if owner is None or original is None:
+                continue
+            wrapped = _wrapped(self, function, original)
+            wanted.setdefault(function.name, []).append((original, wrapped))
+            places.append(_Place(owner, function.name, original, wrapped))
+        places += _held(wanted)
         try:
-            for function in [*FUNCTIONS[""], *FUNCTIONS.get(self._session.adapter.name, ())]:
-                owner = _owner(function.owner)
-                original = getattr(owner, function.name, None)
-                if owner is None or original is None:
-                    continue
-                wrapped = _wrapped(self, function, original)
-                for holder in [owner, *_holders(original, function.name)]:
-                    before.append((holder, function.name, original))
-                    setattr(holder, function.name, wrapped)
+            for place in places:
+                setattr(place.holder, place.name, place.wrapped)
             yield
         finally:
-            for holder, name, original in reversed(before):
-                setattr(holder, name, original)
+            for place in reversed(places):
+                setattr(place.holder, place.name, place.original)
 
 
 def _said(draw: Draw) -> str:
@@ -167,14 +179,17 @@ def _owner(path: str) -> Any:
     return getattr(sys.modules.get(head), name, None)
 
 
-def _holders(original: Any, name: str) -> List[Any]:
-    """The user's modules that have bound a function by its own name.
+def _held(wanted: Dict[str, List[Tuple[Any, Callable[..., Any]]]]) -> Iterator[_Place]:
+    """Where the user's modules have bound functions by their own names.
 
-    As ``from random import random`` does.
+    As ``from random import random`` does. All functions are looked for at once: there are thousands of modules.
     """
-    found = []
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
-        if file and "site-packages" not in file and vars(module).get(name) is original and module.__name__ not in ("random", "paralign"):
-            found.append(module)
-    return found
+        if not file or "site-packages" in file or module.__name__ in ("random", "paralign"):
+            continue
+        held = vars(module)
+        for name in wanted.keys() & held.keys():
+            for original, wrapped in wanted[name]:
+                if held[name] is original:
+                    yield _Place(module, name, original, wrapped)
