@@ -22,18 +22,21 @@ class Kind(Enum):
     BOOL = "bool"
     INT = "int64"
     SHORT = "another whole number"
+    #: one of less than 32 bits, whose sum Paddle takes in its own type
+    NARROW = "a whole number of less than 32 bits"
     FLOAT = "float"
     NUMBER = "number"
     UNKNOWN = "unknown"
 
 
 #: tensors of truth values and whole numbers, which Paddle's operators refuse beside those of another type
-DISCRETE = frozenset({Kind.BOOL, Kind.INT, Kind.SHORT})
+DISCRETE = frozenset({Kind.BOOL, Kind.INT, Kind.SHORT, Kind.NARROW})
 
 #: of which type a tensor is that was given a type by its name
 _BY_DTYPE = {
     **dict.fromkeys(("float", "float16", "float32", "float64", "double", "half", "bfloat16"), Kind.FLOAT),
-    **dict.fromkeys(("int", "int8", "int16", "int32", "short", "uint8"), Kind.SHORT),
+    **dict.fromkeys(("int", "int32"), Kind.SHORT),
+    **dict.fromkeys(("int8", "int16", "short", "uint8"), Kind.NARROW),
     **dict.fromkeys(("int64", "long"), Kind.INT),
     "bool": Kind.BOOL,
 }
@@ -41,7 +44,8 @@ _BY_DTYPE = {
 #: methods that give a tensor another type
 _CASTS = {
     **dict.fromkeys(("float", "double", "half", "bfloat16"), Kind.FLOAT),
-    **dict.fromkeys(("int", "short", "char", "byte"), Kind.SHORT),
+    "int": Kind.SHORT,
+    **dict.fromkeys(("short", "char", "byte"), Kind.NARROW),
     "long": Kind.INT,
     "bool": Kind.BOOL,
 }
@@ -239,7 +243,7 @@ class Kinds:
         tensors = {each for each in kinds if each is not Kind.NUMBER}
         if tensors == {Kind.BOOL}:
             return Kind.BOOL if Kind.NUMBER not in kinds else Kind.INT
-        return next(each for each in (Kind.INT, Kind.SHORT) if each in tensors)
+        return next(each for each in (Kind.INT, Kind.SHORT, Kind.NARROW) if each in tensors)
 
     def _UnaryOp(self, node: ast.UnaryOp, around: Sequence[ast.AST], depth: int) -> Kind:  # noqa: N802 - as above
         return Kind.NUMBER if isinstance(node.op, ast.Not) else self.of(node.operand, around, depth)

@@ -91,6 +91,8 @@ class Conversions:
     joined: dict[str, str]
     bounded: dict[str, str]
     paired: dict[str, str]
+    widened: dict[str, str]
+    counted: dict[str, str]
 
 
 @cache
@@ -128,6 +130,8 @@ def conversions() -> Conversions:
         joined=content["joined"],
         bounded=content["bounded"],
         paired=content["paired"],
+        widened=content["widened"],
+        counted=content["counted"],
     )
 
 

@@ -93,7 +93,11 @@ class Mixer(Deriver):
             return True
         if Kind.UNKNOWN in kinds and Kind.NUMBER not in kinds and self._is_unknown_whole(sign, kinds, (first, second)):
             return True
-        return DISCRETE.intersection(kinds) != set() and Kind.NUMBER not in kinds and (kinds[0] is not kinds[1] or Kind.SHORT in kinds)
+        return (
+            DISCRETE.intersection(kinds) != set()
+            and Kind.NUMBER not in kinds
+            and (kinds[0] is not kinds[1] or Kind.SHORT in kinds or Kind.NARROW in kinds)
+        )
 
     def _is_unknown_whole(self, sign: str, kinds: Sequence[Kind], operands: Sequence[ast.expr]) -> bool:
         """Whether an operand of unknown type is used as truth values, or spread as times are."""
@@ -164,6 +168,10 @@ class Mixer(Deriver):
             pair = [self.kinds.of(each, self._parents) for each in ([receiver] if receiver is not None else []) + [*given.values()]]
             plain = len(pair) != _PAIR or Kind.NUMBER in pair or (pair[0] is pair[1] and pair[0] in (Kind.FLOAT, Kind.INT))
             return "" if plain or self.hidden(table.paired[name]) else table.paired[name]
+        for kind, widened in ((Kind.NARROW, table.widened), (Kind.BOOL, table.counted)):
+            summed = receiver if receiver is not None else given.get("input")
+            if name in widened and "dtype" not in given and summed is not None and self.kinds.of(summed, self._parents) is kind:
+                return widened[name]
         if name in table.bounded:
             bounds = [given[each] for each in ("min", "max") if each in given]
             known = all(getattr(each, "value", 0) is None or self.kinds.of(each, self._parents) is Kind.NUMBER for each in bounds)
