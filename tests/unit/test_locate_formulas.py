@@ -446,3 +446,30 @@ def test_positions_are_counted_only_as_many_as_were_recorded(ends):
 
 def test_a_diagonal_that_is_no_number_is_no_step():
     assert step_of(_operation("tril", {"1": "k"}, (X,), X)) is None
+
+
+def _grown_before_leaking(lines):
+    """(a + g) * s three times and stacked, where the reference has a * s + g; a line for each product."""
+    notes = Notes()
+    stays, grown = notes.value(RANDOM.uniform(0.3, 0.9, size=6)), [RANDOM.normal(size=6) for _ in range(3)]
+    share, held, right = notes.arrays[stays], notes.value(np.zeros(6)), np.zeros(6)
+    made, due = [], []
+    for line, array in zip(lines, grown, strict=True):
+        added = notes.do("add", [held, notes.value(array)], notes.arrays[held] + array, line=line)
+        held = notes.do("multiply", [added, stays], notes.arrays[added] * share, line=line)
+        right = right * share + array
+        made.append(held)
+        due.append(right)
+    whole = notes.do("stack", made, np.stack([notes.arrays[v] for v in made]), line=90, axis=0)
+    return notes, whole, np.stack(due)
+
+
+def test_a_step_that_a_further_one_takes_back_is_named_itself():
+    notes, whole, due = _grown_before_leaking([61, 61, 61])
+    (repair, *_) = notes.formula().repairs(whole, due)
+    assert (repair.line, repair.what) == ("port.py:61", "the step multiply taken back, which comes too early or once too often")
+
+
+def test_a_step_of_several_lines_is_not_chosen_among_them():
+    notes, whole, due = _grown_before_leaking([61, 62, 63])
+    assert [repair.line for repair in notes.formula().repairs(whole, due)][:1] == ["port.py:90"]

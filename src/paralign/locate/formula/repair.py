@@ -61,6 +61,9 @@ _FACTORS = (-1.0, 0.5, 2.0, 0.1, 10.0)
 #: what is left out after a step by mistake, with another value
 _JOINED = ("add", "subtract", "multiply", "divide")
 
+#: what joining with a value once more undoes
+_UNDOES = {"divide": "multiply", "subtract": "add", "multiply": "divide", "add": "subtract"}
+
 #: what is said of a number that is joined with a value
 _FIRST = {"add": "plus {} first", "subtract": "minus {} first", "multiply": "times {} first", "divide": "divided by {} first"}
 
@@ -161,9 +164,25 @@ class Formula:
 
     def _repair(self, change: _Change) -> Repair:
         """A change that makes the result right, in the words of a report."""
+        undone = self._undone(change)
+        if undone is not None:
+            return Repair(
+                undone, undone.source or "", f"the step {undone.kind} taken back, which comes too early or once too often", change.cost
+            )
         alone = len({step.operation.source for step in (change.step, *change.more)}) == 1
         number = None if alone else change.number
         return Repair(change.step.operation, self._line(change), change.what, change.cost, number, change.taken)
+
+    def _undone(self, change: _Change) -> Operation | None:
+        """The step that a further one takes back, where one line alone does it with that very value."""
+        step = change.step
+        if change.after is None or step.name not in _UNDOES or len(step.operands) != 2 or step.operands[0] is not change.after:
+            return None
+        other = step.operands[1]
+        if isinstance(other, float):
+            return None
+        done = [o for o in self._operations if o.kind == _UNDOES[step.name] and other in o.inputs and _leads(o, change.after)]
+        return done[0] if len({o.source for o in done}) == 1 else None
 
     def _line(self, change: _Change) -> str:
         """The line to look at: of a further step on a given value, where that got its name."""
