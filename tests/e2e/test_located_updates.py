@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from tests.e2e import written_projects
 
 from paralign import Side, check
 
@@ -164,3 +165,52 @@ def test_the_line_that_chooses_a_group_is_named(tmp_path):
     assert checked(tmp_path, candidate, reference)["backward"].verdict == "aligned"
     first = checked(tmp_path, candidate.replace("p.ndim == 1", "p.ndim == 0"), reference)["backward"].divergence
     assert "p.ndim == 0" in (tmp_path / "candidate.py").read_text().splitlines()[int(first.candidate.source.rpartition(":")[2]) - 1]
+
+
+#: a group with a rate of its own, and a schedule over both
+OWN_RATE = """
+SETTINGS = dict(rate=2e-3,
+                plain=RATE)
+
+
+def build_optimizer(model):
+    weights = [p for p in model.parameters() if p.ndim > 1]
+    others = [p for p in model.parameters() if p.ndim <= 1]
+    groups = [{"params": weights}, {"params": others, KEY: SETTINGS["plain"]}]
+    return OPTIMIZER
+
+
+def build_scheduler(optimizer):
+    return SCHEDULE
+"""
+
+
+def with_own_rate(start, **texts):
+    text = start.partition("def loss")[0] + OWN_RATE
+    for name, value in texts.items():
+        text = text.replace(name, value)
+    return text
+
+
+@pytest.mark.parametrize(("rate", "verdict"), [("2.0", "aligned"), ("4e-3", "diverged")])
+def test_a_rate_of_a_group_is_no_fault_of_the_schedule(tmp_path, rate, verdict):
+    falling = "lambda step: 1 / (1 + step / 7)"
+    reference = with_own_rate(
+        REFERENCE,
+        OPTIMIZER='torch.optim.AdamW(groups, lr=SETTINGS["rate"])',
+        RATE="4e-3",
+        KEY='"lr"',
+        SCHEDULE=f"torch.optim.lr_scheduler.LambdaLR(optimizer, {falling})",
+    )
+    candidate = with_own_rate(
+        CANDIDATE,
+        OPTIMIZER=f'paddle.optimizer.AdamW(paddle.optimizer.lr.LambdaDecay(SETTINGS["rate"], {falling}), parameters=groups)',
+        RATE=rate,
+        KEY='"learning_rate"',
+        SCHEDULE="optimizer._learning_rate",
+    )
+    stage = written_projects.checked(tmp_path, reference, candidate, "optimizer")
+    assert stage.verdict == verdict
+    if verdict == "diverged":
+        line = int(stage.divergence.candidate.source.rpartition(":")[2])
+        assert "plain=4e-3" in candidate.lstrip().splitlines()[line - 1]

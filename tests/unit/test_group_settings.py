@@ -64,6 +64,18 @@ WRONG = {
             third = dict(params="spectral", weight_decay=0.02)
             return argparse.Namespace(groups=[first, second, third])
         """,
+    "an entry of a table that nothing else reads, right for another thing": """
+        import argparse
+        SETTINGS = dict(
+            l2=0.02,
+            plain=0.05,  # HERE
+        )
+        def run():
+            first = {"params": "kernels", "weight_decay": SETTINGS["l2"]}
+            second = {"params": "norms", "weight_decay": SETTINGS["plain"]}
+            third = {"params": "spectral", "weight_decay": SETTINGS["l2"]}
+            return argparse.Namespace(groups=[first, second, third])
+        """,
     "no entry": """
         import argparse
         def run():

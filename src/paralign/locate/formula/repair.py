@@ -176,9 +176,9 @@ class Formula:
     def _undone(self, change: _Change) -> Operation | None:
         """The step that a further one takes back, where one line alone does it with that very value."""
         step = change.step
-        if change.after is None or step.name not in _UNDOES or len(step.operands) != 2 or step.operands[0] is not change.after:
+        if change.after is None or step.name not in _UNDOES or step.operands[:1] != (change.after,):
             return None
-        other = step.operands[1]
+        other = step.operands[-1]
         if isinstance(other, float):
             return None
         done = [o for o in self._operations if o.kind == _UNDOES[step.name] and other in o.inputs and _leads(o, change.after)]

@@ -78,7 +78,7 @@ def run(context: Context) -> StageResult:
     conclude(result, METHOD)
     if experiment is not None and alike:
         native_updates.judge(context, result, experiment, "optimizer")
-    if result.verdict == DIVERGED:
+    if result.verdict == DIVERGED and not (experiment is not None and experiment.of_group):
         optimizer_settings.follow_rates(context, scheduled)
         result.divergence = scheduled or result.divergence
     in_part = any(c.total is not None and c.compared < c.total for c in result.coverage)

@@ -27,7 +27,10 @@ LEAST, FACTORS = 5, (-0.5, 0.25, 0.75, -1.0)
 
 @dataclass
 class Experiment:
-    """The recorded steps of both sides from equal gradients."""
+    """The recorded steps of both sides from equal gradients.
+
+    ``of_group`` says that the entry of a parameter group was named for what differs.
+    """
 
     reference: Capture
     candidate: Capture
@@ -39,6 +42,7 @@ class Experiment:
     given: str
     steps: list[tuple[int, float]]
     followed: tuple[NDArray[Any], NDArray[Any]] | None = None
+    of_group: bool = False
 
     @property
     def abouts(self) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -59,12 +59,11 @@ def _say_why(context: Context, result: StageResult, experiment: Experiment, move
         return
     blamed = reasons.blamed
     result.divergence = divergence_of(reasons, experiment, context)
-    of_groups = False
     if not choose(result.divergence, reasons, experiment):
-        of_groups = trace_back(context, result.divergence, experiment, blamed)
+        experiment.of_group = trace_back(context, result.divergence, experiment, blamed)
     elif blamed_term(blamed, experiment) == "rates":
         optimizer_settings.follow_computing(context, result.divergence)
-    if blamed is not None and not of_groups:
+    if blamed is not None and not experiment.of_group:
         group_choice.follow(context, result.divergence, choice_of(blamed, known, moves))
     if context.clipping is None or not context.clipping.alone:  # else no operation of the rule is guilty
         locate(context, result, experiment, reasons)

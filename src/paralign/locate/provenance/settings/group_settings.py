@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 #: what a group calls its parameters
 PARAMETERS = ("params", "parameters")
 
+#: what holds settings by name
+TABLES = frozenset({"dict", "SimpleNamespace"})
+
 #: roles in a dict that are no names of entries
 _HOLDING = ("key", "**")
 
@@ -85,7 +88,17 @@ def of_group(sides: Sides, group: Group) -> Blamed | None:
         return found
     beside = made if key is value else key
     placed = _other_in_files(sides, value) or (value if _is_made_for(value, made) else beside)
-    return Blamed(placed, [placed, value], placed=True, note=_said(group, _word(key, group), value))
+    return Blamed(placed, [placed, value], _due(sides, group), placed=True, note=_said(group, _word(key, group), value))
+
+
+def _due(sides: Sides, group: Group) -> Expression | None:
+    """The entry that the reference's group of the same parameters has: its value, or the key where that stands elsewhere."""
+    theirs = groups_of(sides.reference)
+    entry = _entry(theirs[group.due], group.words) if group.due is not None and group.due < len(theirs) else None
+    if entry is None:
+        return None
+    key, value = entry
+    return value if value.source == key.source else key
 
 
 def _said(group: Group, setting: str, value: Expression) -> str:
@@ -150,8 +163,13 @@ def _decided(value: Expression, right: Iterable[tuple[Expression, Expression] | 
 
 
 def _is_made_for(value: Expression, made: Expression) -> bool:
-    """Whether a value is made for a group and for nothing else."""
-    return all(user is made or user.is_copy for user in value.users)
+    """Whether a value is made for a group and for nothing else: tables of settings only hold it."""
+    return all(user is made or user.is_copy or _is_table(user) for user in value.users)
+
+
+def _is_table(user: Expression) -> bool:
+    """Whether this puts settings under names, whatever takes them from there."""
+    return user.kind in ("display", "call") and user.word in TABLES and not _is_group(user)
 
 
 def _other_in_files(sides: Sides, value: Expression) -> Expression | None:
