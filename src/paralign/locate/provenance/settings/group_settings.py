@@ -92,7 +92,10 @@ def of_group(sides: Sides, group: Group) -> Blamed | None:
 
 
 def _due(sides: Sides, group: Group) -> Expression | None:
-    """The entry that the reference's group of the same parameters has: its value, or the key where that stands elsewhere."""
+    """The entry that the reference's group of the same parameters has.
+
+    Its value, or the key where the value stands elsewhere.
+    """
     theirs = groups_of(sides.reference)
     entry = _entry(theirs[group.due], group.words) if group.due is not None and group.due < len(theirs) else None
     if entry is None:
