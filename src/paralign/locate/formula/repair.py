@@ -174,7 +174,7 @@ class Formula:
         return Repair(change.step.operation, self._line(change), change.what, change.cost, number, change.taken)
 
     def _undone(self, change: _Change) -> Operation | None:
-        """The step that a further one takes back, where one line alone does it with that very value."""
+        """The step that a further one takes back; None unless one line alone does it."""
         step = change.step
         if change.after is None or step.name not in _UNDOES or step.operands[:1] != (change.after,):
             return None

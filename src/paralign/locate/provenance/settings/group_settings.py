@@ -166,7 +166,10 @@ def _decided(value: Expression, right: Iterable[tuple[Expression, Expression] | 
 
 
 def _is_made_for(value: Expression, made: Expression) -> bool:
-    """Whether a value is made for a group and for nothing else: tables of settings only hold it."""
+    """Whether a value is made for a group and for nothing else.
+
+    Tables of settings only hold it.
+    """
     return all(user is made or user.is_copy or _is_table(user) for user in value.users)
 
 
