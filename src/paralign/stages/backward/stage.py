@@ -14,7 +14,7 @@ from paralign.context import spent
 from paralign.errors import WorkerFailed
 from paralign.locate import pipeline
 from paralign.locate.provenance.settings import optimizer_settings
-from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, StageResult, Unjudged, wrong_of
+from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Coverage, StageResult, Unjudged, wrong_of
 from paralign.stages.backward import (
     drawn_steps,
     feeding,
@@ -29,7 +29,7 @@ from paralign.stages.backward import (
 )
 from paralign.stages.backward.step_pairs import Steps
 from paralign.stages.backward.where_it_starts import first_divergence, places_of, replay_random, watch_operations
-from paralign.stages.common import added_up, lower_precision, nonfinite, precision, repeatability
+from paralign.stages.common import added_up, lower_precision, nonfinite, own_batches, precision, repeatability
 from paralign.stages.common.judging import PARTLY, choose, conclude, points_of
 from paralign.stages.common.places import Kind, key_of
 from paralign.stages.forward import stage as forward
@@ -65,6 +65,8 @@ def _judged_all(context: Context, fed: feeding.Fed) -> StageResult:
     result = _run(context) if _draws_in_eval(context, result) else result
     feeding.judge(context, result, fed)
     judged = own_step_judging.judge(context, result)
+    if judged.verdict != NOT_TESTED:
+        own_batches.judge(context, judged)
     if context.explains:
         layer_modes.explain(context, judged)
         layer_modes.say_unset(context, judged)

@@ -20,6 +20,7 @@ from paralign.stages.data import (
     first_wrong_sample,
     kinds_of_data,
     manifests,
+    other_types,
     overlap,
     padding,
     samplers,
@@ -93,6 +94,7 @@ def _split(context: Context, kept_captures: list[tuple[Capture, Capture]] | None
         kinds_of_data.explain(context, result, reference, candidate, replaced=replaced)
     kinds_of_data.decoders(result, reference, candidate)
     _beside(result, reference, candidate, kept, settings.manifests)
+    other_types.say(context, result, (reference, candidate))
     return result
 
 

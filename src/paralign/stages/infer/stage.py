@@ -11,13 +11,12 @@ from paralign.dtypes import EPS
 from paralign.locate.provenance import tracing_back
 from paralign.model import ALIGNED, DIVERGED, ERROR, Listing, Noise, Pair, StageResult, overall
 from paralign.registry import SIGNATURES
-from paralign.run.remedies import remedy
+from paralign.stages.common import own_batches
 from paralign.stages.common.judging import Method, conclude, paired, points_of, settle
 from paralign.stages.data.stage import first
 from paralign.stages.forward import stage as forward
 from paralign.stages.infer import programs, rounded, undecided, wrong_prediction
 from paralign.worker.protocol import Infer, OperatorTimes, PartFailed
-from paralign.worker.protocol.wire import encode
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
@@ -156,13 +155,7 @@ def _tell_failures(result: StageResult, broken: list[Broken], context: Context) 
         rows.append([each.key, ERROR, said.partition("\n")[0]])  # in full below it
     result.tables.append(Listing("parts", ["part", "verdict", "said"], rows))
     first = broken[0]
-    known_fix = remedy(first.failed.raised.type, first.failed.raised.message, context.framework(first.side))
-    result.failure = {
-        "side": first.side,
-        **encode(first.failed.raised),
-        "log": None,
-        "remedy": None if known_fix is None else {"id": known_fix.id, "fix": known_fix.said(first.failed.raised.frames)},
-    }
+    result.failure = own_batches.failure(context, first.side, first.failed.raised)
 
 
 def _operators(side: str, told: OperatorTimes | None, most: int) -> list[str]:

@@ -16,7 +16,7 @@ from paralign.errors import WorkerFailed
 from paralign.locate import pipeline
 from paralign.model import DIVERGED, StageResult, Unjudged
 from paralign.run.recorder import both
-from paralign.stages.common import forward_passes, lower_precision, nonfinite, precision, probing, repeatability
+from paralign.stages.common import forward_passes, lower_precision, nonfinite, own_batches, precision, probing, repeatability
 from paralign.stages.common.judging import PARTLY, choose, conclude, final, paired, points_of
 from paralign.stages.data.stage import first
 from paralign.stages.loss import further_batches, second_gradients
@@ -72,6 +72,7 @@ def run(context: Context) -> StageResult:
     if result.verdict == DIVERGED:
         result.divergence = first(result.pairs)
         _locate(context, result)
+    own_batches.judge(context, result, only="loss")
     return result
 
 

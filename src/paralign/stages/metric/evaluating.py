@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from paralign.errors import WorkerFailed
-from paralign.model import ALIGNED, DIVERGED, Coverage, Finding, Pair, Record, wrong_of
+from paralign.model import ALIGNED, DIVERGED, ERROR, UNDERPOWERED, Coverage, Divergence, Finding, Pair, Point, Record, wrong_of
+from paralign.stages.common import own_batches
 from paralign.stages.metric import redrawn_evaluations
-from paralign.worker.protocol import Own
+from paralign.worker.protocol import Own, Raised
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
     from paralign.context import Context
     from paralign.model import StageResult
+    from paralign.run.recorder import Recorder
     from paralign.worker.protocol.metric_tasks import OwnEvaluated
 
 #: the id of the finding where only the sides' own evaluations differ
@@ -26,6 +28,9 @@ EVALUATION = "metric/evaluation"
 
 #: relative difference that rounding in a whole model explains in a metric that is continuous
 SAME = 1e-3
+
+#: errors of paralign's own about what a loader gives: the user's program may well take it
+OURS = ("UsageError", "UnsupportedTensor")
 
 #: how near to a whole number of samples a share is that counts some
 COUNTED = 1e-4
@@ -43,7 +48,7 @@ def compare(context: Context, result: StageResult) -> None:
     try:
         captures = context.record_both("own-evaluation", order)
     except WorkerFailed as failed:
-        result.warnings.append(f"the {failed.side}'s own evaluation failed with {failed.type}: {failed.message}")
+        _judge_failed(context, result, order, failed)
         return
     finally:
         context.artifacts.pop("own-evaluation", None)
@@ -72,6 +77,44 @@ def compare(context: Context, result: StageResult) -> None:
     if apart and not wrong_of(before):
         cause = "the metrics agree on the reference's outputs, the evaluations do not: what differs lies in the model or in the data"
         result.findings.append(Finding(EVALUATION, cause, "look at the stages forward and data", proven=False))
+
+
+def _judge_failed(context: Context, result: StageResult, order: Own, failed: WorkerFailed) -> None:
+    """Judge an evaluation that one side alone cannot do.
+
+    Where that side's training step takes the batches, it may prepare them, and nothing is known of the evaluation.
+    """
+    told = f"the {failed.side}'s own evaluation failed with {failed.type}: {failed.message.partition(chr(10))[0]}"
+    others = None if failed.side == "candidate" else _failure_of(context.candidate, order)
+    if failed.side not in ("reference", "candidate") or others is not None:
+        result.warnings.append(told)
+        if others is not None:
+            result.warnings.append(f"the candidate's own evaluation failed with {others.type}: {others.message}")
+        return
+    taken = own_batches.stepped(context) if context.has_both("train_step") else None
+    prepares = taken is not None and taken[failed.side == "candidate"].raised is None
+    if prepares or failed.type in OURS:
+        result.doubt(f"{told}. The other side's does not: the evaluations were not compared")
+        result.pairs.append(_pair("own_all", "", "", ["one evaluation failed"], UNDERPOWERED))
+        return
+    raised = Raised(failed.type, failed.message, failed.traceback, failed.frames)
+    result.failure = {**own_batches.failure(context, failed.side, raised), "log": failed.log}
+    result.pairs.append(_pair("own_all", "", "", [told], ERROR))
+    frame = failed.frames[-1].partition(" in ")[0] if failed.frames else None
+    end = Point("own_all", "evaluation", frame)
+    result.divergence = Divergence(*((None, end) if failed.side == "candidate" else (end, None)))
+    cause = (
+        f"the {failed.side}'s own evaluation, its model and metric over its own loader, fails with {failed.type}; the other side's does not"
+    )
+    result.findings.append(Finding(EVALUATION, cause, "make what the loader gives fit what the model and the metric take", proven=False))
+
+
+def _failure_of(recorder: Recorder, order: Own) -> WorkerFailed | None:
+    try:
+        recorder.record("own-evaluation", order)
+    except WorkerFailed as failed:
+        return failed
+    return None
 
 
 def _counted(reference: OwnEvaluated, candidate: OwnEvaluated) -> list[int]:
@@ -133,9 +176,9 @@ def _redrawn(context: Context, result: StageResult, order: Own, values: list[dic
     return redrawn.apart
 
 
-def _pair(key: str, reference: str, candidate: str, wrong: list[str]) -> Pair:
+def _pair(key: str, reference: str, candidate: str, wrong: list[str], verdict: str = DIVERGED) -> Pair:
     first, second = (Record(0, key, "metric", "fact", "none", (), text=text) for text in (reference, candidate))
-    return Pair(key, first, second, verdict=DIVERGED if wrong else ALIGNED, judged=bool(wrong), notes=wrong)
+    return Pair(key, first, second, verdict=verdict if wrong else ALIGNED, judged=bool(wrong), notes=wrong)
 
 
 def _values(capture: Capture, name: str) -> dict[str, Any]:

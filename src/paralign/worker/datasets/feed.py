@@ -10,9 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
+import numpy as np
+
+from paralign.dtypes import typed
 from paralign.errors import UsageError
 from paralign.worker.datasets.data import LABEL_KEYS, split_batch
 from paralign.worker.protocol import Fed, Feed
+from paralign.worker.values.trees import leaves, rebuild, structure
 
 if TYPE_CHECKING:
     from paralign.capture import Capture, CaptureWriter
@@ -147,3 +151,21 @@ def form_of(values: "Dict[str, Capture]") -> Dict[str, str]:
     """How inputs and labels lie in a batch; empty where no loader gave them."""
     capture = values["inputs"]
     return Feed.answer(capture).form if capture.manifest.stage == Feed.task else {}
+
+
+def tensors_of(session: "Session", value: Any) -> Any:
+    """A part of a batch as the model takes it, each leaf in its own element type.
+
+    Arrays and numbers become tensors of this side, on its device.
+    """
+    known = session.adapter.is_tensor
+
+    def convert(leaf: Any) -> Any:
+        if known(leaf):
+            return session.adapter.from_array(session.adapter.to_array(leaf))
+        if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "biufc":
+            return session.adapter.from_array(typed(leaf))
+        return leaf
+
+    found = dict(leaves(value, known))
+    return rebuild(structure(value, known), lambda path: convert(found[path]))

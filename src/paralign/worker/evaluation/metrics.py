@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Tuple
 
 import numpy as np
 
-from paralign.dtypes import Typed, is_complex, is_floating, narrow, typed, widen
+from paralign.dtypes import Typed, is_complex, is_floating, narrow, widen
 from paralign.errors import UsageError
 from paralign.worker.datasets.data import add_leaves, following, length_of, split_batch
+from paralign.worker.datasets.feed import tensors_of
 from paralign.worker.passes.forward import attempt, nudge
 from paralign.worker.protocol import Evaluate, Evaluated, Metric, MetricTaken, Own, OwnEvaluated
 from paralign.worker.sides import stateful
@@ -166,7 +167,7 @@ def own(session: Session, writer: CaptureWriter, options: Own, values: Dict[str,
             answer.total = length_of(loader)
             began, size = time.perf_counter(), 0
             for given in loader:
-                inputs, labels = (_tensors(session, part) for part in split_batch(given))
+                inputs, labels = (tensors_of(session, part) for part in split_batch(given))
                 outputs = session.call(session.fresh(inputs))
                 act = partial(_take, session, writer, f"own_{answer.batches}", function, outputs, labels)
                 # the metric of the whole set is what counts; one of a last batch that is too small for it says nothing
@@ -188,24 +189,6 @@ def own(session: Session, writer: CaptureWriter, options: Own, values: Dict[str,
                     answer.joined = True
                     add_leaves(session, writer, "own_all", result, role="scalar")
     return answer
-
-
-def _tensors(session: Session, value: Any) -> Any:
-    """A part of a batch as the model takes it.
-
-    Arrays and numbers become tensors of this side, on its device.
-    """
-    known = session.adapter.is_tensor
-
-    def convert(leaf: Any) -> Any:
-        if known(leaf):
-            return session.adapter.from_array(session.adapter.to_array(leaf))
-        if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "biufc":
-            return session.adapter.from_array(typed(leaf))
-        return leaf
-
-    found = dict(leaves(value, known))
-    return rebuild(structure(value, known), lambda path: convert(found[path]))
 
 
 def _count(session: Session, labels: Any, answer: OwnEvaluated) -> None:

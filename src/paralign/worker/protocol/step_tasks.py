@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
 from paralign.worker.protocol.said_once import RandomOperation  # noqa: TC001 - fields' types are looked up
-from paralign.worker.protocol.task import InRuns, Ran, Task
+from paralign.worker.protocol.task import InRuns, Raised, Ran, Task
 from paralign.worker.protocol.watching_options import Redraw, Watch
 
 
@@ -289,6 +289,38 @@ class OwnSteps(InRuns[OwnStepped], task="own_steps"):
     pace: int
     redraw: Optional[Redraw] = None
     enlarged: float = 1.0
+
+
+@dataclass
+class OwnBatchTaken:
+    """The side's own step on the first batch of its own loader.
+
+    Args:
+        ran: the function that was run; '' where the side lacks what it needs, or its loader gave no batch.
+        types: leaf of the batch -> its element type, ``text``, or the class of another object.
+        raised: what the function raised.
+        line: where it is defined.
+    """
+
+    ran: str = ""
+    types: Dict[str, str] = field(default_factory=dict)
+    raised: Optional[Raised] = None
+    line: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class OwnBatch(Task[OwnBatchTaken], task="own_batch"):
+    """The side's own step, natively and uncast, on a batch of its loader.
+
+    Args:
+        split: what the loader is built with.
+        step: ``train_step``, or ``loss`` for the model and the loss of what it gives.
+        types: leaf of the batch -> the element type that it is given in, for an experiment.
+    """
+
+    split: str
+    step: str
+    types: Dict[str, str] = field(default_factory=dict)
 
 
 @dataclass

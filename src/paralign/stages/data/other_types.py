@@ -1,0 +1,73 @@
+"""Element types of samples and batches that one side gives in another type than the other.
+
+Equal values of another type are a remark, said in the stage's row; a type on which the side's own training step fails is a fault.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paralign.model import DIVERGED, ERROR, Coverage, Pair
+from paralign.stages.common import own_batches
+from paralign.worker.protocol import Data
+
+if TYPE_CHECKING:
+    from paralign.capture import Capture
+    from paralign.context import Context
+    from paralign.model import StageResult
+
+#: what is no element type that could be another
+TEXTS = ("text", "none")
+
+#: both sides' types, the reference's first
+Types = tuple[str, str]
+
+
+def say(context: Context, result: StageResult, captures: tuple[Capture, Capture]) -> None:
+    """Say in the row how many samples, or batches, have another element type.
+
+    A type on which the candidate's own step fails makes the stage diverge.
+    """
+    samples, batches = _of_samples(captures), _of_batches(captures)
+    for (due, own), count in samples.items():
+        result.coverage.append(Coverage(f"samples in {own} for {due}", count))
+    for (due, own), count in batches.items():
+        if (due, own) not in samples:
+            result.coverage.append(Coverage(f"batches in {own} for {due}", count))
+            result.notes.append(f"batches of the loaders: {due} in the reference, {own} in the candidate, with equal values")
+    if not batches or result.verdict in (DIVERGED, ERROR):
+        return
+    found = own_batches.refusal(context)
+    if found is None:
+        if own_batches.stepped(context) is not None:
+            result.notes.append("each side's own training step was run on the first batch of its own loader, and takes its element types")
+    elif found.proven and found.side == "candidate" and any((due, own) in batches for own, due in found.types.values()):
+        finding = own_batches.finding(found)
+        result.findings.append(finding)
+        result.pairs.append(Pair("element types", None, None, verdict=DIVERGED, notes=[finding.cause]))
+        result.verdict, result.divergence = DIVERGED, own_batches.divergence(found)
+
+
+def _of_samples(captures: tuple[Capture, Capture]) -> dict[Types, int]:
+    """Both element types -> samples of leaves that have one type throughout."""
+    first, second = (Data.answer(capture).facts or {} for capture in captures)
+    found: dict[Types, int] = {}
+    for leaf in first:
+        kinds = [side.get(leaf, {}).get("dtypes", {}) for side in (first, second)]
+        if [len(kind) for kind in kinds] != [1, 1]:
+            continue
+        due, own = (next(iter(kind)) for kind in kinds)
+        if due != own and not {due, own} & set(TEXTS):
+            found[due, own] = max(found.get((due, own), 0), kinds[1][own])
+    return found
+
+
+def _of_batches(captures: tuple[Capture, Capture]) -> dict[Types, int]:
+    """Both element types -> the recorded batches that have a leaf of them."""
+    found: dict[Types, set[str]] = {}
+    theirs = {(r.name, r.leaf): r.dtype for r in captures[0].records if r.name.startswith("dataloader_") and r.role == "sample"}
+    for record in captures[1].records:
+        due = theirs.get((record.name, record.leaf))
+        if due is not None and due != record.dtype and record.role == "sample" and not {due, record.dtype} & set(TEXTS):
+            found.setdefault((due, record.dtype), set()).add(record.name)
+    return {types: len(names) for types, names in found.items()}

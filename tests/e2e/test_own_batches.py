@@ -1,0 +1,214 @@
+"""Each side's own step on the first batch of its own loader, with nothing cast: element types that a program does not take."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+
+from paralign import Side, check
+from paralign.model import ALIGNED, DIVERGED, ERROR, UNDERPOWERED
+
+torch = pytest.importorskip("torch")
+paddle = pytest.importorskip("paddle")
+
+X = np.random.default_rng(0).standard_normal((12, 6)).astype("float32")
+Y = np.random.default_rng(1).integers(0, 3, 12)
+
+STAGES = ["data", "metric", "loss", "backward"]
+
+
+def reference():
+    return torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.Tanh(), torch.nn.Linear(5, 3))
+
+
+def port():
+    return paddle.nn.Sequential(paddle.nn.Linear(6, 5), paddle.nn.Tanh(), paddle.nn.Linear(5, 3))
+
+
+def sgd(model):
+    return torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def ported_sgd(model):
+    return paddle.optimizer.SGD(0.1, parameters=model.parameters())
+
+
+def step(model, optimizer, batch):
+    optimizer.zero_grad()
+    loss = torch.nn.functional.cross_entropy(model(batch[0]), batch[1])
+    loss.backward()
+    optimizer.step()
+    return {"loss": float(loss.detach())}
+
+
+def ported_step(model, optimizer, batch):
+    loss = paddle.nn.functional.cross_entropy(model(batch[0]), batch[1])
+    loss.backward()
+    optimizer.step()
+    optimizer.clear_grad()
+    return {"loss": float(loss)}
+
+
+def casting_step(model, optimizer, batch):
+    return ported_step(model, optimizer, (batch[0].astype("float32"), batch[1].astype("int64")))
+
+
+def loader(images, labels, make):
+    """Batches of four of the element types given, whatever the split."""
+
+    def build(split):
+        return [(make(X[i : i + 4].astype(images)), make(Y[i : i + 4].astype(labels))) for i in (0, 4, 8)]
+
+    return build
+
+
+def as_arrays(value):
+    return value
+
+
+def accuracy(outputs, labels):
+    return (outputs.argmax(-1) == labels).to(torch.float32).mean()
+
+
+def ported_accuracy(outputs, labels):
+    return (outputs.argmax(-1) == labels).astype("float32").mean()
+
+
+def cross_entropy(outputs, labels):
+    return torch.nn.functional.cross_entropy(outputs, labels)
+
+
+def ported_cross_entropy(outputs, labels):
+    return paddle.nn.functional.cross_entropy(outputs, labels)
+
+
+REFERENCE = {
+    "build_model": reference,
+    "build_optimizer": sgd,
+    "train_step": step,
+    "build_dataloader": loader("float32", "int64", torch.from_numpy),
+    "metric": accuracy,
+    "loss": cross_entropy,
+}
+
+PORT = {
+    "build_model": port,
+    "build_optimizer": ported_sgd,
+    "train_step": ported_step,
+    "build_dataloader": loader("float32", "int64", paddle.to_tensor),
+    "metric": ported_accuracy,
+    "loss": ported_cross_entropy,
+}
+
+
+def checked(theirs=None, ours=None, without=(), stages=STAGES):
+    sides = [{**REFERENCE, **(theirs or {})}, {**PORT, **(ours or {})}]
+    functions = [{name: f for name, f in side.items() if name not in without} for side in sides]
+    return check(
+        Side(framework="torch", functions=functions[0]),
+        Side(framework="paddle", functions=functions[1]),
+        inputs=X[:4],
+        labels=Y[:4],
+        stages=stages,
+    )
+
+
+def counted(stage):
+    return [str(part) for part in stage.coverage]
+
+
+def test_a_loader_that_gives_what_its_step_does_not_take_is_a_fault_with_its_line():
+    result = checked(ours={"build_dataloader": loader("float64", "int64", paddle.to_tensor)})
+    backward, data, metric = result["backward"], result["data"], result["metric"]
+    assert backward.verdict == data.verdict == DIVERGED
+    for stage in (backward, data):
+        (finding,) = [f for f in stage.findings if f.rule == "own_batch/element-type"]
+        assert finding.proven
+        assert "gives 0 in float64 for float32" in finding.cause
+        assert stage.divergence.candidate.source.startswith(f"{__file__}:")
+    assert any("train_step of the candidate failed with" in warning for warning in backward.warnings)
+    assert "3 batches in float64 for float32" in counted(data)
+    assert metric.verdict == ERROR
+    assert metric.failure["side"] == "candidate"
+
+
+def test_a_type_that_the_step_casts_is_a_remark_in_the_row_of_data():
+    more = {"build_dataloader": loader("float64", "int32", paddle.to_tensor), "train_step": casting_step}
+    result = checked(ours=more, stages=["data", "loss", "backward"])
+    assert [stage.verdict for stage in result.stages if stage.name != "weights"] == [ALIGNED] * 3
+    assert {"3 batches in float64 for float32", "3 batches in int32 for int64"} <= set(counted(result["data"]))
+    assert any("takes its element types" in note for note in result["data"].notes)
+
+
+def test_an_evaluation_that_one_side_cannot_do_is_not_aligned_where_its_step_prepares_batches():
+    more = {"build_dataloader": loader("float64", "int32", paddle.to_tensor), "train_step": casting_step}
+    metric = checked(ours=more)["metric"]
+    assert metric.verdict == UNDERPOWERED
+    assert any("the candidate's own evaluation failed with" in warning for warning in metric.warnings)
+
+
+def test_without_a_training_step_the_model_and_the_loss_take_the_batch():
+    result = checked(ours={"build_dataloader": loader("float64", "int64", paddle.to_tensor)}, without=("train_step",))
+    assert result["loss"].verdict == result["backward"].verdict == result["data"].verdict == DIVERGED
+    assert "loss of the candidate fails" in result["loss"].findings[0].cause
+    right = checked(without=("train_step",))
+    assert [stage.verdict for stage in right.stages] == [ALIGNED] * 4
+
+
+def test_a_step_that_fails_for_no_type_is_told_as_a_failure():
+    def refusing(model, optimizer, batch):
+        if float(batch[0].sum()) != pytest.approx(float(X[:4].sum()), rel=1e-3):
+            raise LookupError("these images are not known")
+        return ported_step(model, optimizer, batch)
+
+    def shifted(split):
+        return [(paddle.to_tensor(X[4:8]), paddle.to_tensor(Y[4:8]))]
+
+    backward = checked(ours={"build_dataloader": shifted, "train_step": refusing}, stages=["backward"])["backward"]
+    assert backward.verdict == ERROR
+    assert (backward.failure["side"], backward.failure["type"]) == ("candidate", "LookupError")
+    assert backward.findings[0].rule == "own_batch/raised"
+    assert not backward.findings[0].proven
+    assert "LookupError" in backward.findings[0].cause
+
+
+def test_a_reference_that_fails_on_its_own_batch_is_named():
+    backward = checked(theirs={"build_dataloader": loader("float64", "int64", torch.from_numpy)}, stages=["backward"])["backward"]
+    assert backward.verdict == ERROR
+    assert backward.failure["side"] == "reference"
+
+
+def test_loaders_of_arrays_are_given_as_tensors_of_the_same_type():
+    arrays = {"build_dataloader": loader("float32", "int64", as_arrays)}
+    assert checked(arrays, arrays, stages=["backward"])["backward"].verdict == ALIGNED
+    wide = {"build_dataloader": loader("float64", "int64", as_arrays)}
+    assert checked(arrays, wide, stages=["backward"])["backward"].verdict == DIVERGED
+
+
+def test_where_both_sides_fail_alike_nobody_is_accused():
+    theirs, ours = ({"build_dataloader": loader("float64", "int64", make)} for make in (torch.from_numpy, paddle.to_tensor))
+    assert checked(theirs, ours, stages=["backward"])["backward"].verdict == ALIGNED
+
+
+def test_a_live_model_and_its_optimizer_are_left_as_they_were():
+    model, other = reference(), port()
+    kept = copy.deepcopy(model.state_dict()), {name: value.numpy().copy() for name, value in other.state_dict().items()}
+    theirs, ours = (
+        {"build_model": lambda: model},
+        {"build_model": lambda: other, "build_dataloader": loader("float64", "int64", paddle.to_tensor)},
+    )
+    checked(theirs, ours, stages=["backward"])
+    assert all(torch.equal(value, kept[0][name]) for name, value in model.state_dict().items())
+    assert all(value.grad is None for value in model.parameters())
+
+
+@pytest.mark.parametrize(
+    "build",
+    [lambda split: [], lambda split: iter(()), lambda split: [None], lambda split: 1 / 0, lambda split: [object()]],  # noqa: ARG005
+    ids=["empty", "spent", "none", "raises", "no batch"],
+)
+def test_loaders_that_give_nothing_are_no_fault_of_a_step(build):
+    backward = checked({"build_dataloader": build}, {"build_dataloader": build}, stages=["backward"])["backward"]
+    assert backward.verdict == ALIGNED, (backward.failure, backward.findings)
