@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from paralign import Side, check
-from paralign.model import ALIGNED, DIVERGED
+from paralign.model import ALIGNED, DIVERGED, ERROR
 from paralign.worker.sides.stateful import instance, is_stateful
 
 WEIGHT = np.random.RandomState(3).randn(6, 3).astype("float32")
@@ -225,9 +225,53 @@ def test_another_normalisation_in_the_candidates_loader_shows_in_its_evaluation(
     assert "agree on the reference's outputs" in stage.findings[0].cause
 
 
-def test_an_own_evaluation_that_fails_is_a_warning_and_hides_nothing():
-    stage = judged(side(), side(loader=lambda: [(x[:, :5], y) for x, y in batches()]))
-    assert any(w.startswith("the candidate's own evaluation failed with ValueError") for w in stage.warnings)
+def halved(outputs, labels):
+    return {"accuracy": accuracy(outputs, labels)["accuracy"] / 2}
+
+
+def test_an_own_evaluation_that_one_side_cannot_do_is_an_error_and_hides_nothing():
+    narrow = [(x[:, :5], y) for x, y in batches()]
+    stage = judged(side(), side(loader=lambda: narrow))
+    assert stage.verdict == ERROR
+    assert (stage.failure["side"], stage.failure["type"]) == ("candidate", "ValueError")
+    wrong = judged(side(), side(loader=lambda: narrow, metric=halved))
+    assert wrong.verdict == DIVERGED
+
+
+def ragged(wrong=None, count=4):
+    """Sequences of another length in every batch, as padding makes them; ``wrong`` is the number of one with other inputs."""
+    random = np.random.RandomState(5)
+    found = []
+    for number in range(count):
+        x = random.randn(3, 4 + number, 6).astype("float32")
+        found.append((-x if number == wrong else x, (x @ WEIGHT).argmax(-1)))
+    return found
+
+
+def hits(outputs, labels):
+    return {"hits": float((outputs.argmax(-1) == labels).mean()) if labels.size else 0.0}
+
+
+def test_batches_that_cannot_be_joined_are_compared_one_by_one_and_counted():
+    right = judged(side(hits, ragged), side(hits, ragged))
+    assert right.verdict == ALIGNED, (right.failure, right.warnings)
+    assert [str(part) for part in right.coverage if "evaluated" in part.what] == ["4 batches evaluated one by one", "12 samples evaluated"]
+    assert any("means of 4 batches" in note for note in right.notes)
+    assert any("hits 1 / 1, over 12 / 12 samples" in note for note in right.notes)
+    for number in range(4):
+        stage = judged(side(hits, ragged), side(hits, lambda number=number: ragged(number)))
+        assert stage.verdict == DIVERGED, number
+
+
+def test_a_batch_without_a_figure_is_not_counted():
+    def refusing(outputs, labels):
+        if labels.shape[-1:] == (5,):
+            raise ValueError("five are not counted")
+        return hits(outputs, labels)
+
+    stage = judged(side(refusing, ragged), side(refusing, ragged))
+    assert "3 of 4 batches evaluated one by one" in [str(part) for part in stage.coverage]
+    assert "9 samples evaluated" in [str(part) for part in stage.coverage]
 
 
 class Drawing(Model):

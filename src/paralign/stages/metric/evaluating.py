@@ -52,31 +52,79 @@ def compare(context: Context, result: StageResult) -> None:
         return
     finally:
         context.artifacts.pop("own-evaluation", None)
-    answers, before = [Own.answer(c) for c in captures], list(result.pairs)
-    counts = _counted(answers[0], answers[1])
-    result.coverage.append(Coverage("samples evaluated", counts[1], None))
-    if not all(answer.whole for answer in answers):
-        result.notes.append("not all batches could be evaluated by both sides within a minute: their own evaluations were not judged")
-        return
-    told = f"{counts[0]:,} samples in the reference, {counts[1]:,} in the candidate"
-    _judge_counts(result, counts, told)
-    name = "own_all" if all(a.joined for a in answers) else "own_0"
-    values = [_values(c, name) for c in captures]
-    both = [leaf for leaf in values[0] if leaf in values[1]]
-    apart = [leaf for leaf in both if not _same(values[0][leaf], values[1][leaf], min(counts))]
-    apart = [] if _saw_others(result, answers, apart) else _redrawn(context, result, order, values, apart, name)
-    parts = []
-    for leaf in both:
-        one, other = _said(values[0][leaf]), _said(values[1][leaf])
-        notes = [f"{one} and {other} over {told}"] if leaf in apart else []
-        result.pairs.append(_pair(f"own_all.{leaf}" if leaf else "own_all", one, other, notes))
-        parts.append(f"{leaf or 'metric'} {one} / {other}")
-    if parts:
-        over = f"{counts[0]:,} / {counts[1]:,}"
-        result.notes.append(f"each side's own evaluation (reference / candidate): {', '.join(parts)}, over {over} samples")
+    before = list(result.pairs)
+    apart = _judge_figures(context, result, order, captures)
     if apart and not wrong_of(before):
         cause = "the metrics agree on the reference's outputs, the evaluations do not: what differs lies in the model or in the data"
         result.findings.append(Finding(EVALUATION, cause, "look at the stages forward and data", proven=False))
+
+
+def _judge_figures(context: Context, result: StageResult, order: Own, captures: tuple[Capture, Capture]) -> list[str]:
+    """Judge samples and figures of both evaluations; the names of figures that differ."""
+    answers = [Own.answer(c) for c in captures]
+    whole = all(answer.whole for answer in answers)
+    taken = None if whole and all(answer.joined for answer in answers) else _batches_of_both(captures)
+    counts = _counted(answers[0], answers[1])
+    told = f"{counts[0]:,} samples in the reference, {counts[1]:,} in the candidate"
+    if not whole and not _in_one_order(answers, taken or []):
+        result.coverage.append(Coverage("batches evaluated", 0, answers[1].total))
+        result.notes.append("not all batches could be evaluated by both sides within a minute: their own evaluations were not judged")
+        return []
+    if whole:
+        _judge_counts(result, counts, told)
+    if taken is not None:
+        counts = [sum(answer.sizes[number] for number in taken) for answer in answers]
+        told = f"{len(taken):,} batches one by one, {counts[0]:,} samples in the reference, {counts[1]:,} in the candidate"
+        total = answers[1].total if not whole else max(answer.batches for answer in answers)
+        result.coverage.append(Coverage("batches evaluated one by one", len(taken), total))
+    result.coverage.append(Coverage("samples evaluated", counts[1], None))
+    values = [_values(c, taken) for c in captures]
+    sizes = _sizes(captures, answers, taken)
+    both = [leaf for leaf in values[0] if leaf in values[1]]
+    apart = [leaf for leaf in both if not _same(values[0][leaf], values[1][leaf], sizes.get(leaf, min(counts)))]
+    if whole:
+        apart = [] if _saw_others(result, answers, apart) else _redrawn(context, result, order, values, apart, taken)
+    said = {leaf: [_said(side[leaf], one_by_one=taken is not None) for side in values] for leaf in both}
+    _say_figures(result, said, apart, told)
+    if said:
+        listed = ", ".join(f"{leaf or 'metric'} {one} / {other}" for leaf, (one, other) in said.items())
+        over = f"{counts[0]:,} / {counts[1]:,}"
+        result.notes.append(f"each side's own evaluation (reference / candidate): {listed}, over {over} samples")
+    if said and taken is not None:
+        result.notes.append(f"own evaluations: figures are means of {len(taken):,} batches, which were compared one by one and not joined")
+    return apart
+
+
+def _say_figures(result: StageResult, said: dict[str, list[str]], apart: list[str], told: str) -> None:
+    for leaf, (one, other) in said.items():
+        notes = [f"{one} and {other} over {told}"] if leaf in apart else []
+        result.pairs.append(_pair(f"own_all.{leaf}" if leaf else "own_all", one, other, notes))
+
+
+def _batches_of_both(captures: tuple[Capture, Capture]) -> list[int]:
+    """The numbers of the batches of which both sides' metric gave a figure."""
+    names = [{r.name for r in capture.records if r.location is not None} for capture in captures]
+    return sorted(int(name.partition("_")[2]) for name in names[0] & names[1] if name.partition("_")[2].isdigit())
+
+
+def _in_one_order(answers: list[OwnEvaluated], taken: list[int]) -> bool:
+    """Whether both sides saw the same samples in the same order, as far as both came."""
+    first, second = (answer.seen for answer in answers)
+    if first is None or second is None or not taken:
+        return False
+    count = sum(answers[0].sizes[: taken[-1] + 1])
+    return first[:count] == second[:count]
+
+
+def _sizes(captures: tuple[Capture, Capture], answers: list[OwnEvaluated], taken: list[int] | None) -> dict[str, Any]:
+    """Leaf -> the samples behind each of its values, of batches that stand one by one."""
+    found: dict[str, list[Any]] = {}
+    for number in taken or []:
+        size = min(answer.sizes[number] for answer in answers)
+        for record in captures[0].select(name=f"own_{number}"):
+            if record.location is not None:
+                found.setdefault(record.leaf, []).append(np.full(np.asarray(captures[0].array(record)).size, size))
+    return {leaf: np.concatenate(parts) for leaf, parts in found.items()}
 
 
 def _judge_failed(context: Context, result: StageResult, order: Own, failed: WorkerFailed) -> None:
@@ -161,12 +209,15 @@ def _saw_others(result: StageResult, answers: list[OwnEvaluated], apart: list[st
     return True
 
 
-def _redrawn(context: Context, result: StageResult, order: Own, values: list[dict[str, Any]], apart: list[str], name: str) -> list[str]:
+def _redrawn(
+    context: Context, result: StageResult, order: Own, values: list[dict[str, Any]], apart: list[str], taken: list[int] | None
+) -> list[str]:
     """The results that differ by more than what both models draw in eval mode explains."""
     if not apart:
         return apart
     try:
-        redrawn = redrawn_evaluations.judge(context, order, values, apart, lambda c: _values(c, name))
+        means = [_means(side, taken) for side in values]
+        redrawn = redrawn_evaluations.judge(context, order, means, apart, lambda c: _means(_values(c, taken), taken))
     except WorkerFailed as failed:
         result.notes.append(f"evaluations under other seeds: the {failed.side} failed with {failed.type}: {failed.message}")
         return apart
@@ -181,28 +232,49 @@ def _pair(key: str, reference: str, candidate: str, wrong: list[str], verdict: s
     return Pair(key, first, second, verdict=verdict if wrong else ALIGNED, judged=bool(wrong), notes=wrong)
 
 
-def _values(capture: Capture, name: str) -> dict[str, Any]:
-    return {r.leaf: np.asarray(capture.array(r)) for r in capture.select(name=name) if r.location is not None}
+def _values(capture: Capture, taken: list[int] | None) -> dict[str, Any]:
+    """A side's figures by leaf: of all batches joined, or one after the other of those that are named."""
+    if taken is None:
+        return {r.leaf: np.asarray(capture.array(r)) for r in capture.select(name="own_all") if r.location is not None}
+    found: dict[str, list[Any]] = {}
+    for number in taken:
+        for record in capture.select(name=f"own_{number}"):
+            if record.location is not None:
+                found.setdefault(record.leaf, []).append(np.asarray(capture.array(record)).reshape(-1))
+    return {leaf: np.concatenate(parts) for leaf, parts in found.items()}
 
 
-def _same(one: Any, other: Any, samples: int) -> bool:
-    """Whether two results differ by rounding: a thousandth, or one sample's decision."""
+def _means(values: dict[str, Any], taken: list[int] | None) -> dict[str, Any]:
+    """Figures of which batches that stand one by one have one together: another seed may order them otherwise."""
+    if taken is None:
+        return values
+    return {leaf: np.asarray(value.mean()) for leaf, value in values.items() if value.dtype.kind in "fiub" and value.size}
+
+
+def _same(one: Any, other: Any, samples: Any) -> bool:
+    """Whether two results differ by rounding: a thousandth, or one sample's decision.
+
+    ``samples`` lie behind a result: a number, or one for each value.
+    """
     if one.shape != other.shape or one.dtype.kind not in "fiub" or other.dtype.kind not in "fiub":
         return bool(one.shape == other.shape and (one == other).all())
     first, second = one.astype(np.float64), other.astype(np.float64)
     if not (np.isfinite(first) == np.isfinite(second)).all():
         return False
     finite = np.isfinite(first)
+    samples = np.maximum(np.broadcast_to(samples, first.shape)[finite], 1)
     first, second = first[finite], second[finite]
     granted = SAME * np.abs(first)
     for unit in (1.0, 100.0):  # a share, or a percentage, of samples: a decision may turn
         hits = first * samples / unit
         counted = (np.abs(hits - np.round(hits)) < COUNTED) & (first <= unit)
-        granted = np.where(counted, np.maximum(granted, TURNED * unit / max(samples, 1)), granted)
+        granted = np.where(counted, np.maximum(granted, TURNED * unit / samples), granted)
     return bool((np.abs(first - second) <= granted).all())
 
 
-def _said(value: Any) -> str:
+def _said(value: Any, *, one_by_one: bool = False) -> str:
+    if one_by_one and value.size and value.dtype.kind in "fiub":
+        return f"{float(value.astype(np.float64).mean()):.6g}"
     if value.size == 1 and value.dtype.kind in "fiub":
         return f"{float(value):.6g}"
     return str(value.tolist())[:60]

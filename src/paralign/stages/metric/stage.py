@@ -54,6 +54,8 @@ def run(context: Context) -> StageResult:
     evaluating.compare(context, result)
     nonfinite.excuse_seen_elsewhere(result.judged, lambda p: None if p.reference is None else p.reference.leaf)
     conclude(result, ROUNDING)
+    if result.wrong:
+        result.verdict = DIVERGED  # that holds whatever else failed
     about = Evaluate.answer(evaluation)
     if about.loader:
         result.coverage.append(Coverage("batches", about.batches, about.total))

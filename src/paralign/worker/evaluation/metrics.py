@@ -205,6 +205,7 @@ def _count(session: Session, labels: Any, answer: OwnEvaluated) -> None:
     if first is None:
         first = len(labels) if isinstance(labels, (list, tuple)) else 1
     answer.samples += first
+    answer.sizes.append(first)
 
 
 #: samples of which an evaluation tells which they were

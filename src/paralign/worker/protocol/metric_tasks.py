@@ -65,6 +65,7 @@ class OwnEvaluated:
 
     Whether these were all, and whether a figure of all was taken; how many batches the loader has. ``seen``: a digest of each sample;
     None where they cannot be told. ``counts``: leaf of the labels -> the lengths of its first axes together.
+    ``sizes``: samples of each batch.
     """
 
     samples: int = 0
@@ -74,6 +75,7 @@ class OwnEvaluated:
     joined: bool = False
     total: Optional[int] = None
     seen: Optional[List[str]] = field(default_factory=list)
+    sizes: List[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
