@@ -141,3 +141,18 @@ def test_draws_of_a_ten_millionth_are_a_note(side):
     result = forward(*((drawn, steady) if side == "reference" else (steady, drawn)))
     assert result.verdict == ALIGNED, result.warnings
     assert any(f"the {side} does not repeat itself to the last digits" in note for note in result.notes), (result.verdict, result.notes)
+
+
+@pytest.mark.parametrize(("far", "sides"), [(8e-6, ["reference", "candidate"]), (5e-9, [])])
+def test_two_sides_that_do_not_repeat_themselves_say_so_with_its_size(far, sides):
+    calls = []
+
+    def drawn(model, y):
+        del model
+        calls.append(1)
+        return y * (1 + far * (len(calls) % 2))
+
+    result = forward(drawn, drawn)
+    said = [note for note in result.excused if "does not repeat itself" in note]
+    assert [side for side in ("reference", "candidate") if any(f"the {side} does" in note for note in said)] == sides, result.notes
+    assert all("differ by 8e-06" in note or "differ by 7." in note for note in said), said

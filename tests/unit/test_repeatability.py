@@ -45,3 +45,11 @@ def judged(error, verdict, far):
 )
 def test_what_random_gradients_hide(error, verdict, far, expected):
     assert judged(error, verdict, far) == expected
+
+
+@pytest.mark.parametrize(("far", "aloud"), [((5e-8, 0.0), 0), ((1e-9, 2e-7), 1), ((9e-6, 9e-6), 2)])
+def test_what_rounding_does_not_make_is_said_in_the_shortest_form_too(far, aloud):
+    pair, result = SimpleNamespace(judged=True, error=1e-7, verdict=ALIGNED), StageResult("backward")
+    repeatability.say_gradients(result, [pair], far, "gradients")
+    assert len(result.excused) == aloud
+    assert set(result.excused) <= set(result.notes)

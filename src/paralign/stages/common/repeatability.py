@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from paralign.dtypes import EPS
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ REPEATED, HIDING = 1e-5, 1e-3
 
 #: a relative distance between two equal runs that is worth a note: float32 rounds to 6e-8, and sums of float64 in another order to 1e-15
 SAID = 1e-9
+
+#: a relative distance between two equal runs that native rounding does not make: it is said in the shortest form too
+ALOUD = EPS["float32"]
 
 #: two sides that draw for themselves are apart by as much as either is from itself, times this at most (two independent draws: √2)
 APART = 5.0
@@ -47,10 +51,11 @@ def say_gradients(result: StageResult, pairs: Sequence[Pair], far: tuple[float, 
         return
     for side, distance in zip(("reference", "candidate"), far, strict=True):
         if SAID < distance <= REPEATED:
-            result.notes.append(
+            said = (
                 f"the {side}'s {what} do not repeat themselves to the last digits: with another seed they differ by {distance:.2g}. "
                 "Nothing smaller can be seen"
             )
+            say_distance(result, said, distance)
         elif distance > REPEATED:
             result.doubt(
                 f"the {side}'s {what} are random: with another seed they differ by {distance:.2g}. "
@@ -61,6 +66,17 @@ def say_gradients(result: StageResult, pairs: Sequence[Pair], far: tuple[float, 
     for pair in pairs:
         if pair.judged and (pair.verdict != DIVERGED or explains(far, pair.error)):
             pair.verdict = UNDERPOWERED
+
+
+def say_distance(result: StageResult, said: str, far: float) -> None:
+    """Note how far a side is from itself.
+
+    What rounding does not make is said in the shortest form of a report too.
+    """
+    if far > ALOUD:
+        result.excuse(said)
+    else:
+        result.notes.append(said)
 
 
 def explains(far: tuple[float, float], error: float | None) -> bool:

@@ -17,7 +17,7 @@ from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Noise, P
 from paralign.stages.common import added_up, lower_precision, nonfinite, precision
 from paralign.stages.common.forward_passes import forward_order, record
 from paralign.stages.common.judging import FLOAT64, PARTLY, Noises, choose, conclude, final, paired, points_of, weakest
-from paralign.stages.common.repeatability import HIDING, REPEATED, SAID, explains
+from paralign.stages.common.repeatability import HIDING, REPEATED, SAID, explains, say_distance
 from paralign.stages.forward import further, handed, moved_weights
 from paralign.worker.protocol import Forward, Lowered
 from paralign.worker.sides.session import DOUBLE, NATIVE
@@ -435,10 +435,11 @@ def _say_repeatability(result: StageResult, reference: Capture, candidate: Captu
     for side, far in zip(("reference", "candidate"), repeats, strict=True):
         if far <= REPEATED:
             if far > SAID:
-                result.notes.append(
+                said = (
                     f"the {side} does not repeat itself to the last digits: two equal runs in eval mode, seeded alike, differ by "
                     f"{far:.2g}. Nothing smaller can be seen"
                 )
+                say_distance(result, said, far)
             continue
         result.doubt(
             f"the {side} is not deterministic: two equal runs in eval mode, seeded alike, differ by {far:.2g}. "

@@ -233,7 +233,10 @@ def _pair(key: str, reference: str, candidate: str, wrong: list[str], verdict: s
 
 
 def _values(capture: Capture, taken: list[int] | None) -> dict[str, Any]:
-    """A side's figures by leaf: of all batches joined, or one after the other of those that are named."""
+    """A side's figures by leaf.
+
+    Those of all batches joined, or, one after the other, of the batches that are named.
+    """
     if taken is None:
         return {r.leaf: np.asarray(capture.array(r)) for r in capture.select(name="own_all") if r.location is not None}
     found: dict[str, list[Any]] = {}
@@ -245,7 +248,10 @@ def _values(capture: Capture, taken: list[int] | None) -> dict[str, Any]:
 
 
 def _means(values: dict[str, Any], taken: list[int] | None) -> dict[str, Any]:
-    """Figures of which batches that stand one by one have one together: another seed may order them otherwise."""
+    """Figures by leaf; of batches that stand one by one their mean.
+
+    Another seed may order these otherwise.
+    """
     if taken is None:
         return values
     return {leaf: np.asarray(value.mean()) for leaf, value in values.items() if value.dtype.kind in "fiub" and value.size}
