@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Callable, Container, Dict, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
 from paralign.adapters._kinds import common
 from paralign.adapters.base import Operation
@@ -120,19 +120,22 @@ class Watch:
             return self._sink.after(operation)
 
 
-def held_by_modules(functions: Container[int], own: str) -> Iterator[Tuple[Any, str, Any]]:
+def held_by_modules(functions: Iterable[int], own: str) -> Iterator[Tuple[Any, str, Any]]:
     """Where loaded modules hold some functions: module, name, function.
 
     Args:
         functions: their ``id``.
         own: how the names of the framework's own modules in C begin; what they hold stays as it is.
     """
+    sought = frozenset(functions)
     for name, module in list(sys.modules.items()):
         space = getattr(module, "__dict__", None)
         if not isinstance(space, dict) or name.startswith(own):
             continue
+        if sought.isdisjoint(map(id, list(space.values()))):  # of most modules, of which a framework has thousands
+            continue
         for key, value in list(space.items()):
-            if id(value) in functions:
+            if id(value) in sought:
                 yield module, key, value
 
 

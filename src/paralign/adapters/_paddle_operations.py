@@ -226,7 +226,7 @@ class _Patches:
         for home in (paddle._C_ops, paddle._legacy_C_ops):  # noqa: SLF001 - Paddle's only names for its operations
             for name, function in vars(home).items():
                 if _is_operation(function) and not name.startswith("__"):
-                    wrapped.setdefault(id(function), _wrap(name, function))
+                    wrapped.setdefault(id(function), _wrap_kept(name, function))
         for module, key, value in held_by_modules(wrapped, "paddle.base.libpaddle"):
             self._undo.append((module, key, value))
             setattr(module, key, wrapped[id(value)])
@@ -234,7 +234,7 @@ class _Patches:
             method = vars(_TENSOR).get(name)
             if method is not None:
                 self._undo.append((_TENSOR, name, method))
-                setattr(_TENSOR, name, _wrap(name, method))
+                setattr(_TENSOR, name, _wrap_kept(name, method))
         flag = vars(_TENSOR)["stop_gradient"]
         self._undo.append((_TENSOR, "stop_gradient", flag))
         _TENSOR.stop_gradient = _Wrapped(flag.__get__, _wrap("stop_gradient", _setting(flag)), flag)
@@ -302,6 +302,12 @@ def freezing(found: Dict[int, Tuple[str, ...]], source: "SourceLine") -> Iterato
 
 def _is_tensor(value: Any) -> bool:
     return isinstance(value, _TENSOR)
+
+
+@functools.lru_cache(maxsize=8192)  # more than Paddle has operations: an observation wraps all of them, a check makes dozens
+def _wrap_kept(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """As :func:`_wrap`, of a function that stays the same."""
+    return _wrap(name, function)
 
 
 def _wrap(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
