@@ -334,9 +334,13 @@ except (ImportError, OSError, AttributeError):
     pass
 if os.getppid() != int(sys.argv[1]):
     sys.exit(1)
+def head(d, field):  # the whole text, a description of pages, takes long to parse
+    text = d.read_text("METADATA") or d.read_text("PKG-INFO") or ""
+    lines = text.partition("\\n\\n")[0].splitlines()
+    return next((line[len(field) + 2 :].strip() for line in lines if line.startswith(field + ": ")), None) or d.metadata[field]
 try:
     from importlib.metadata import distributions
-    found = {d.metadata["Name"].lower(): d.version for d in distributions() if d.metadata["Name"]}
+    found = {name.lower(): head(d, "Version") for d in distributions() for name in [head(d, "Name")] if name}
 except ImportError:
     found = {}
 print(json.dumps([dict(found, python=platform.python_version()), dict(os.environ)]))
