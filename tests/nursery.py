@@ -1,6 +1,6 @@
 """Workers, the command, and programs that tests write, are forked from processes that have imported what they need.
 
-Two frameworks cost more than most checks.
+Two frameworks cost more than most checks, and an interpreter that tells what is installed a tenth of a second.
 
 Each is a process of its own, with its own pipes, variables, working directory and process group, as one that is started. What an
 interpreter reads while it starts has to be as in the process that it is forked from: otherwise, and for other programs, it is started.
@@ -9,6 +9,7 @@ interpreter reads while it starts has to be as in the process that it is forked 
 from __future__ import annotations
 
 import atexit
+import dataclasses
 import gc
 import importlib
 import importlib.util
@@ -231,6 +232,12 @@ class CommandNursery(Nursery):
         importlib.import_module("paralign.cli")
         importlib.import_module("paralign.report.page")._template()
         ask(lambda: self.folder)
+        from paralign import checking
+        from paralign.run.process import environment
+        from paralign.run.project import SideSettings
+
+        checking.own_code()
+        checking.interpreter(sys.executable, environment(SideSettings(Path("side.py"), Path(), python=sys.executable)))
 
     def work(self, command):
         sys.argv = command
@@ -440,14 +447,40 @@ def requested(address, command, options, pipes):
     return connection, int(line(connection))
 
 
+class Answered:
+    """Tells what is installed for an interpreter, as ``paralign.run.recorder.interpreter``; this one, which stays as it is, is asked once.
+
+    Args:
+        place: gives None where interpreters are to be asked each time.
+        ask: starts an interpreter that tells.
+    """
+
+    def __init__(self, place, ask):
+        self.place, self.ask, self.known = place, ask, {}
+
+    def __call__(self, python, env):
+        if python != sys.executable or "PYTHONPATH" in env or self.place() is None:
+            return self.ask(python, env)
+        key = json.dumps(telling(env), sort_keys=True)
+        if key not in self.known:
+            self.known[key] = self.ask(python, env), dict(env)
+        found, asked = self.known[key]
+        own = {name: value for name, value in found.variables.items() if asked.get(name) != value}
+        gone = asked.keys() - found.variables.keys()
+        return dataclasses.replace(found, variables={name: value for name, value in env.items() if name not in gone} | own)
+
+
 def ask(place):
     """Have this process's workers forked from nurseries; what has it start them again."""
-    from paralign.run import launching, process, standing_process
+    from paralign import checking
+    from paralign.run import launching, process, recorder, standing_process
 
     process.launch = standing_process.launch = Asking(place, launching.launch)
+    checking.interpreter = Answered(place, recorder.interpreter)
 
     def start_again():
         process.launch = standing_process.launch = launching.launch
+        checking.interpreter = recorder.interpreter
 
     return start_again
 

@@ -18,6 +18,7 @@ from paralign.run import process
 from paralign.run.launching import launch
 from paralign.run.process import Process
 from paralign.run.project import SideSettings
+from paralign.run.recorder import interpreter
 from paralign.worker.protocol import Job
 
 #: tells of its process, in a file
@@ -101,6 +102,31 @@ def test_a_forked_command_is_like_a_started_one(nurseries, tmp_path):
     assert (forked.returncode, forked.stdout, forked.stderr) == (started.returncode, started.stdout, started.stderr)
     assert forked.returncode == 2
     assert "nowhere" in forked.stderr
+
+
+def test_an_interpreter_is_asked_once_what_is_installed_and_told_as_it_tells_itself(nursery, monkeypatch, tmp_path):
+    asked = []
+
+    def ask(python, env):
+        asked.append(python)
+        return interpreter(python, env)
+
+    monkeypatch.setenv("PARALIGN_SAID", "first")
+    places = [tmp_path]
+    answered = nursery.Answered(lambda: places[0], ask)
+    settings = SideSettings(tmp_path / "side.py", tmp_path, python=sys.executable)
+    answered(sys.executable, process.environment(settings))
+    monkeypatch.setenv("PARALIGN_SAID", "second")
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")
+    env = process.environment(settings)
+    assert answered(sys.executable, env) == interpreter(sys.executable, env)
+    assert asked == [sys.executable]
+    for more in ({"PYTHONPATH": str(tmp_path)}, {"ANY_OTHER": "1"}):
+        assert answered(sys.executable, env | more) == interpreter(sys.executable, env | more)
+    places[0] = None
+    answered(sys.executable, env)
+    assert answered(str(tmp_path / "nowhere"), env).installed == {}
+    assert asked == [*[sys.executable] * 4, str(tmp_path / "nowhere")]
 
 
 def test_a_package_laid_aside_is_imported_once_and_not_there_before(nursery, tmp_path, monkeypatch):
