@@ -46,6 +46,7 @@ class Searched:
     ``clean``: what differs was searched down to the rounding of one constant, in float64, and no operation was found guilty.
     ``untested``: what is said of bounds and constants that differ and that no value shows.
     ``branches``: side -> where its native run takes another way than that in float64.
+    ``finer``: what one side alone computes natively in a higher precision than it is given.
     """
 
     divergences: list[Divergence] = field(default_factory=list)
@@ -54,6 +55,7 @@ class Searched:
     clean: bool = False
     untested: list[str] = field(default_factory=list)
     branches: dict[str, other_ways.OtherWay] = field(default_factory=dict)
+    finer: element_types.Finer | None = None
 
 
 def forward(context: Context, *, diverged: bool = False) -> Searched:
@@ -128,7 +130,8 @@ def _searched(watched: Watched, *, diverged: bool, whole: bool = True) -> Search
         notes += [*clamped.notes, *filter(None, [hidden.note, alone.differ]), *alone.notes]
         untested = list(filter(None, (clamped.warning, hidden.warning)))
     branches = {} if watched.run_name == NATIVE else _branches((judgement.reference, judgement.candidate), natives)
-    return Searched(divergences + lowered, notes, blurred, clean and not lowered, untested, branches)
+    finer = element_types.finer(judgement, natives)
+    return Searched(divergences + lowered, notes, blurred, clean and not lowered, untested, branches, finer)
 
 
 def _search(watched: Watched, judgement: Judgement, *, finely: bool) -> tuple[list[Guilt], list[str], bool]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paralign.adapters._kinds import MOVES
@@ -100,6 +101,68 @@ def raised(natives: tuple[Graph | None, Graph | None]) -> list[str]:
     return [f"the reference computes {len(low)} operations in a lower precision than its weights have, the candidate none: {where}"]
 
 
+@dataclass(frozen=True)
+class Finer:
+    """One side computes natively in a higher precision than it is given, the other does not.
+
+    ``count`` operations that come to the outputs do, the first at ``source`` in ``dtype``; ``counterpart`` is the other side's line for it.
+    """
+
+    side: str
+    count: int
+    dtype: str
+    source: str | None
+    counterpart: str | None = None
+
+
+def finer(judgement: Judgement, natives: tuple[Graph | None, Graph | None]) -> Finer | None:
+    """What one side alone computes in a higher precision than its weights and inputs have.
+
+    Args:
+        judgement: of the runs that were compared.
+        natives: both sides' native runs.
+    """
+    first, second = natives
+    if first is None or second is None:
+        return None
+    found = _computed_finer(first), _computed_finer(second)
+    if bool(found[0]) == bool(found[1]):
+        return None
+    if found[1]:
+        return Finer("candidate", len(found[1]), _precision(found[1][0]) or "", own_line(second, found[1][0]))
+    numbers = {native: number for number, native in _by_number(judgement.reference, first).items()}
+    there = None
+    for operation in found[0]:
+        there = there or _line_of_twin(judgement, numbers.get(operation))
+    return Finer("reference", len(found[0]), _precision(found[0][0]) or "", own_line(first, found[0][0]), there)
+
+
+def _line_of_twin(judgement: Judgement, number: int | None) -> str | None:
+    """The candidate's line of the operation whose twin has a number; None without one."""
+    for operation in judgement.candidate.operations if number is not None else ():
+        twin = judgement.twin(operation)
+        if twin is not None and twin.number == number:
+            return own_line(judgement.candidate, operation)
+    return None
+
+
+def _computed_finer(graph: Graph) -> list[Operation]:
+    """The operations that compute in a higher precision than the side is given.
+
+    Those from which something comes to the outputs.
+    """
+    own = _own_precision(graph)
+    if own is None:
+        return []
+    reaching = _reaching(graph)
+    found = []
+    for operation in graph.operations:
+        precision = _precision(operation)
+        if operation in reaching and operation.kind not in MOVES and precision is not None and EPS[precision] < own:
+            found.append(operation)
+    return found
+
+
 def _own_precision(graph: Graph) -> float | None:
     """The coarsest rounding of what a side is given: parameters and inputs."""
     given = [v.record.dtype for v in graph.values.values() if v.maker is None and v.record.name]
@@ -123,11 +186,16 @@ def _precision(operation: Operation) -> str | None:
 
 def _idle_casts(graph: Graph) -> set[Operation]:
     """Casts of which nothing comes to the outputs, as those for a log do."""
+    reaching = _reaching(graph)
+    return {o for o in graph.operations if o.kind == "cast" and o not in reaching}
+
+
+def _reaching(graph: Graph) -> set[Operation]:
+    """The operations of which something comes to the outputs or the loss."""
     ends = list(graph.outputs.values())
     if graph.loss is not None:
         ends.append(graph.loss)
-    reaching = set(reached(makers(ends), lambda operation: makers(operation.inputs)))
-    return {o for o in graph.operations if o.kind == "cast" and o not in reaching}
+    return set(reached(makers(ends), lambda operation: makers(operation.inputs)))
 
 
 def _loses_digits(operation: Operation) -> bool:

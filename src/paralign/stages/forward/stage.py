@@ -12,8 +12,8 @@ from paralign.context import spent
 from paralign.errors import WorkerFailed
 from paralign.locate import first_module, pipeline
 from paralign.locate.optimizer.setting_lines import code_at
-from paralign.locate.suspects.element_types import LOWER
-from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Noise, Pair, Point, StageResult, Unjudged
+from paralign.locate.suspects.element_types import LOWER, Finer
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Divergence, Noise, Pair, Point, StageResult, Unjudged
 from paralign.stages.common import added_up, lower_precision, nonfinite, precision
 from paralign.stages.common.forward_passes import forward_order, record
 from paralign.stages.common.judging import FLOAT64, PARTLY, Noises, choose, conclude, final, paired, points_of, weakest
@@ -129,13 +129,25 @@ def judged(context: Context) -> StageResult:
     _say_structure(result, reference, candidate)
     _say_shapes(result)
     nonfinite.explain(context, result)
-    branches = _locate(context, result, method, coarse=bool(low))
+    searched = _locate(context, result, method, coarse=bool(low))
+    branches, finer = searched.branches, searched.finer
+    exact = finer is not None and finer.side == "reference"
     context.forwarded = True
     natives = points_of(final(reference, name="output", run=DOUBLE), final(candidate, name="output", run=NATIVE))
     if not context.drawn:  # natively each side drew its own numbers
-        precision.judge(result, (reference, candidate), natives, method, tolerance, alone=bool(branches))
+        precision.judge(
+            result,
+            (reference, candidate),
+            natives,
+            method,
+            tolerance,
+            alone=bool(branches),
+            finer=exact,
+        )
         further.judge(context, result, (reference, candidate), method)
     _say_branches(result, branches)
+    _say_finer(result, finer)
+    precision.say_types(result, points_of(final(reference, name="output", run=NATIVE), final(candidate, name="output", run=NATIVE)))
     if result.verdict == DIVERGED and result.divergence is None:
         result.divergence = _located(result, reference, candidate, method)
     return result
@@ -174,27 +186,47 @@ def _say_branches(result: StageResult, branches: dict[str, OtherWay]) -> None:
     result.divergences = [result.divergence]
 
 
-def _locate(context: Context, result: StageResult, method: Method, *, coarse: bool) -> dict[str, OtherWay]:
+def _say_finer(result: StageResult, finer: Finer | None) -> None:
+    """Say in the row what one side alone computes in a higher precision than it is given.
+
+    A native output that diverged did so there.
+    """
+    if finer is None:
+        return
+    result.coverage.append(Coverage(f"operations in {finer.dtype} in the {finer.side} alone", finer.count))
+    where = "" if finer.source is None else f", first at {PurePath(finer.source).name}"
+    result.notes.append(
+        f"the {finer.side} alone computes {finer.count} operations natively in {finer.dtype}, a higher precision than that of its weights "
+        f"and inputs{where}: where all is float64 it does not show"
+    )
+    native = [p for p in result.wrong if p.key.endswith(precision.NATIVE_KEY)]
+    if finer.side == "reference" and native and result.divergence is None:
+        ends = [Point("the model itself", "", line, code_at(line)) for line in (finer.source, finer.counterpart)]
+        result.divergence = Divergence(ends[0], ends[1], native[0], what=LOWER)
+        result.divergences = [result.divergence]
+
+
+def _locate(context: Context, result: StageResult, method: Method, *, coarse: bool) -> pipeline.Searched:
     """Watch single operations.
 
-    Gives the sides whose native run takes another way than that in float64.
+    Gives what was seen: also sides whose native run takes another way than that in float64, or computes more precisely.
 
     One that is guilty makes the stage diverge although the outputs may hide it.
 
     Not where ``coarse`` float64 runs round by themselves: a single operation has no noise to be judged by there, only its element type.
     """
     if context.settings.modules == "none":
-        return {}
+        return pipeline.Searched()
     try:
         replay = pipeline.replayed(context, "eval") if _may_be_drawn(result) else None
         if replay is not None:
             context.drawn = True
             _judge_replay(result, replay)
-            return {}
+            return pipeline.Searched()
         searched = pipeline.forward(context, diverged=result.verdict == DIVERGED)
     except WorkerFailed as failure:
         result.notes.append(f"operations could not be watched: the {failure.side} failed with {failure.type}: {failure.message}")
-        return {}
+        return pipeline.Searched()
     found = searched.divergences
     if result.verdict != DIVERGED and (coarse or _is_rounding(context, result, method, found)):
         found = [d for d in found if d.what == LOWER]
@@ -214,7 +246,7 @@ def _locate(context: Context, result: StageResult, method: Method, *, coarse: bo
     elif result.verdict == ALIGNED and searched.untested:
         result.verdict = UNDERPOWERED
         result.warnings += searched.untested
-    return searched.branches
+    return searched
 
 
 def _is_rounding(context: Context, result: StageResult, method: Method, found: list[Divergence]) -> bool:

@@ -69,6 +69,7 @@ def run(context: Context) -> StageResult:
     natives = points_of(kept, [r for r in final(candidate, run=NATIVE) if r.name != "gradient" or r.leaf not in untrained])
     if not repeatability.hides(repeats):
         precision.judge(result, (reference, candidate), natives, method, tolerance)
+    precision.say_types(result, points_of(final(reference, name="loss", run=NATIVE), final(candidate, name="loss", run=NATIVE)))
     if result.verdict == DIVERGED:
         result.divergence = first(result.pairs)
         _locate(context, result)
