@@ -6,16 +6,24 @@ import ast
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from paralign.port.edits.held_parts import is_in_place
-from paralign.port.edits.scope_index import given_for, scope_of
+from paralign.port.edits.held_parts import is_in_place, part_of
+from paralign.port.edits.scope_index import functions_of, given_for, own_expressions, place_of, scope_of
 from paralign.port.edits.tensor_results import VIEWED, VIEWS
 from paralign.port.names.expression_forms import is_kept_form
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
+
+    from paralign.port.edits.scope_index import Scope
 
 #: statements whose expressions run once, before what they hold
-_SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
+_SIMPLE = (ast.Assert, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
+
+#: statements whose head is an expression that may change something
+HEADED = (ast.If, ast.While, ast.For, ast.AsyncFor, ast.With, ast.AsyncWith, ast.Match)
+
+#: other names of a tensor that a function of the file changes
+_DEEP = 4
 
 #: functions and layers that may change their input, and the place of ``inplace`` among their arguments
 _INPLACE = {
@@ -29,21 +37,30 @@ _INPLACE = {
 class Change(NamedTuple):
     """A tensor that is changed, and what is written of it, by its index.
 
-    ``past`` where no gradient sees it: through ``.data``, or by what starts parameters.
+    ``past`` where no gradient sees it: through ``.data``, or by what starts parameters. ``late`` where a lambda does it, which
+    runs nobody knows when. ``call`` is what changes it, where that is no assignment.
     """
 
     whole: ast.expr
     at: ast.expr | None = None
     past: bool = False
+    late: bool = False
+    call: ast.Call | None = None
 
 
-def changes_of(statement: ast.stmt, functions: Mapping[str, ast.FunctionDef | ast.AsyncFunctionDef] | None = None) -> list[Change]:
+def changes_of(statement: ast.stmt, module: ast.AST | None = None) -> list[Change]:
     """The tensors that a statement changes in place, by functions of the file too."""
-    if not isinstance(statement, _SIMPLE):
+    if not isinstance(statement, (*_SIMPLE, *HEADED)):
         return []
-    found = [each for target in _targets(statement) if (each := _written(target, sign=isinstance(statement, ast.AugAssign)))]
-    for node in _calls(statement):
-        found += [*_changed_by(node), *_changed_within(node, functions or {})]
+    found = []
+    if isinstance(statement, _SIMPLE):
+        found += [each for target in _targets(statement) if (each := _written(target, sign=isinstance(statement, ast.AugAssign)))]
+    for node, hidden in _calls(statement):
+        changed = [*_changed_by(node), *_changed_within(node, module)]
+        if hidden is None:
+            found += [each._replace(call=node) for each in changed]
+        else:
+            found += [each._replace(late=True) for each in changed if _root(each.whole) not in hidden]
     return list({(ast.dump(each.whole), each.past): each for each in reversed(found)}.values())
 
 
@@ -63,14 +80,16 @@ def _written(target: ast.expr, *, sign: bool) -> Change | None:
     return Change(target) if sign and is_kept_form(target) else None
 
 
-def _calls(statement: ast.stmt) -> Iterator[ast.Call]:
-    """The calls of a statement; not those of functions within."""
-    waiting: list[ast.AST] = [statement]
+def _calls(statement: ast.stmt) -> Iterator[tuple[ast.Call, frozenset[str] | None]]:
+    """The calls of a statement's own expressions; the parameters of lambdas around each."""
+    waiting: list[tuple[ast.AST, frozenset[str] | None]] = [(each, None) for each in own_expressions(statement)]
     while waiting:
-        node = waiting.pop()
+        node, hidden = waiting.pop()
         if isinstance(node, ast.Call):
-            yield node
-        waiting += [each for each in ast.iter_child_nodes(node) if not isinstance(each, ast.Lambda)]
+            yield node, hidden
+        if isinstance(node, ast.Lambda):
+            hidden = (hidden or frozenset()) | {each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)}
+        waiting += [(each, hidden) for each in ast.iter_child_nodes(node)]
 
 
 def _changed_by(call: ast.Call) -> Iterator[Change]:
@@ -91,21 +110,76 @@ def _changed_by(call: ast.Call) -> Iterator[Change]:
         yield found._replace(past=found.past or _module_of(func) == "init")
 
 
-def _changed_within(call: ast.Call, functions: Mapping[str, ast.FunctionDef | ast.AsyncFunctionDef]) -> Iterator[Change]:
+def _changed_within(call: ast.Call, module: ast.AST | None) -> Iterator[Change]:
     """What a function of the file changes of what it is given."""
-    function = functions.get(getattr(call.func, "attr", getattr(call.func, "id", "")))
-    for name in _changed_parameters(function) if function is not None else ():
-        given = given_for(name, call, function) if function is not None else None
-        found = _changed(given) if given is not None else None
-        if found:
-            yield found
+    if module is None:
+        return
+    for function in functions_of(module).get(_name_of(call), []):
+        for name in _changed_parameters(module).get(id(function), ()):
+            given = given_for(name, call, function)
+            found = _changed(given) if given is not None else None
+            if found:
+                yield found
 
 
-@lru_cache(maxsize=256)
-def _changed_parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str]:
-    """The parameters of a function that it changes in place, and gives no other value."""
-    scope = scope_of(function)
-    return frozenset(name for name in changed_names(function) if name in scope.given and name not in scope.bindings)
+@lru_cache(maxsize=4)
+def _changed_parameters(module: ast.AST) -> dict[int, set[str]]:
+    """The parameters that functions change in place, by themselves or by one another."""
+    functions = functions_of(module)
+    every = [each for named in functions.values() for each in named]
+    found = {id(each): _changed_here(each) for each in every}
+    calls = [
+        (outer, call, inner)
+        for outer in every
+        for call in ast.walk(outer)
+        if isinstance(call, ast.Call)
+        for inner in functions.get(_name_of(call), [])
+    ]
+    grown = True
+    while grown:
+        grown = False
+        for outer, call, inner in calls:
+            for name in [*found[id(inner)]]:
+                given = given_for(name, call, inner)
+                change = _changed(given) if given is not None else None
+                own = _parameter_of(_root(change.whole), place_of(call), scope_of(outer), 0) if change is not None else ""
+                if own and own not in found[id(outer)]:
+                    found[id(outer)].add(own)
+                    grown = True
+    return found
+
+
+def _changed_here(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    """The parameters of a function that its own statements change in place."""
+    scope, found = scope_of(function), set()
+    for each in ast.walk(function):
+        for change in changes_of(each) if isinstance(each, ast.stmt) else []:
+            own = _parameter_of(ast.unparse(change.whole), place_of(each), scope, 0) if isinstance(each, ast.stmt) else ""
+            found |= {own} if own else set()
+    return found
+
+
+def _parameter_of(name: str, at: tuple[int, int], scope: Scope, depth: int) -> str:
+    """The parameter that a name stands for at a place, or is a part of; else empty."""
+    before = [each for each in scope.bindings.get(name, []) if place_of(each.statement) < at]
+    if name in scope.given and not before:
+        return name
+    if not before or depth > _DEEP:
+        return ""
+    last = before[-1]
+    part = part_of(last.value, several=last.several, scope=scope)
+    whole = part.tensor if part is not None else last.value if isinstance(last.value, ast.Name) and not last.several else None
+    return _parameter_of(_root(whole), place_of(last.statement), scope, depth + 1) if whole is not None else ""
+
+
+def _name_of(call: ast.Call) -> str:
+    return getattr(call.func, "attr", getattr(call.func, "id", ""))
+
+
+def _root(node: ast.expr) -> str:
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _module_of(func: ast.expr) -> str:

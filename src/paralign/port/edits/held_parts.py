@@ -181,10 +181,16 @@ def _split(value: ast.expr, scope: Scope) -> Whole | None:
 
 def _of_function(call: ast.Call, scope: Scope, giving: type[ast.Return | ast.Yield]) -> Whole | None:
     """The whole where a function of the file gives a part of what it is given."""
-    function = scope.functions.get(_called(call))
-    if function is None:
-        return None
+    found = [_of_one(each, call, scope, giving) for each in scope.functions.get(_called(call), [])]
+    return next((each for each in found if each is not None), None)
+
+
+def _of_one(
+    function: ast.FunctionDef | ast.AsyncFunctionDef, call: ast.Call, scope: Scope, giving: type[ast.Return | ast.Yield]
+) -> Whole | None:
+    """The whole where one function of the called name gives a part."""
     own = scope_of(function)
+    own.functions = scope.functions
     if own.is_followed:
         return None
     for each in ast.walk(function):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from paralign.port.edits.changing import Change, changes_of
 from paralign.port.edits.held_parts import Whole, part_of
 from paralign.port.edits.kept_tensors import is_stored_new
-from paralign.port.edits.scope_index import FUNCTIONS, Binding, Scope, functions_of, place_of, scope_of
+from paralign.port.edits.scope_index import FUNCTIONS, Binding, Scope, behind, functions_of, place_of, scope_of
 from paralign.port.edits.tensor_results import VIEWED
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def read_parts(statement: ast.stmt, around: Sequence[ast.AST]) -> list[ReadPart]
         if isinstance(each, (*FUNCTIONS, ast.Module)):
             scope_of(each).functions = functions
     found = []
-    for change in changes_of(statement, functions):
+    for change in changes_of(statement, scopes[0]):
         root = change.whole
         while isinstance(root, ast.Attribute | ast.Subscript):
             root = root.value
@@ -80,7 +80,8 @@ def _scope_of_name(name: str, scopes: Sequence[ast.AST]) -> Scope:
 
 def _read_parts(change: Change, statement: ast.stmt, around: Sequence[ast.AST], scope: Scope, *, inner: bool) -> Iterator[_Part]:
     """The parts of what is changed that are read later, of all names of it."""
-    loops = [each for each in around if isinstance(each, ast.For | ast.AsyncFor | ast.While)]
+    repeated = [statement] if isinstance(statement, ast.While) else []
+    loops = [*(each for each in around if isinstance(each, ast.For | ast.AsyncFor | ast.While)), *repeated]
     own = ast.unparse(change.whole)
     for spelled in (own, *_other_names(own, statement, scope, inner=inner)):
         for each in _parts_of(scope).get(spelled, []):
@@ -90,18 +91,55 @@ def _read_parts(change: Change, statement: ast.stmt, around: Sequence[ast.AST], 
                 continue
             if each.kind in ("view", "index") and _is_shift(statement) and (each.kind == "index" or not _is_view(own, statement, scope)):
                 continue
-            if inner or _is_before(each, spelled, statement, around, scope, loops):
+            if (
+                inner
+                or change.late
+                or _is_before(each, spelled, statement, around, scope, loops)
+                or _is_read_beside(each, change, statement, scope)
+            ):
                 yield each
-    if own.startswith("self.") and not any(place_of(each.statement) < place_of(statement) for each in scope.bindings.get(own, [])):
-        yield from (each for each in _parts_elsewhere(own, around) if not change.past or each.kind in ("copy", "split"))
+    if isinstance(change.whole, ast.Attribute) and not any(
+        place_of(each.statement) < place_of(statement) for each in scope.bindings.get(own, [])
+    ):
+        yield from (each for each in _parts_elsewhere(change.whole, around) if not change.past or each.kind in ("copy", "split"))
 
 
-def _parts_elsewhere(spelled: str, around: Sequence[ast.AST]) -> Iterator[_Part]:
-    """The parts of an attribute that other methods of the class keep under attributes."""
+def _is_read_beside(part: _Part, change: Change, statement: ast.stmt, scope: Scope) -> bool:
+    """Whether the statement that changes a whole reads its part too, beside the change.
+
+    What is read before keeps the values of then where arithmetic takes them: ``y.sum() + x.add_(1)``.
+    """
+    call = change.call
+    if call is None or part.stored or place_of(part.bound.statement) >= place_of(statement):
+        return False
+    start, end, last = place_of(call), _end_of(call), behind(statement)
+    reads = [each for each in scope.reads.get(part.name, []) if place_of(statement) <= each.place < last and not start <= each.place < end]
+    return any(each.place >= end or not each.passing for each in reads)
+
+
+def _parts_elsewhere(attribute: ast.Attribute, around: Sequence[ast.AST]) -> Iterator[_Part]:
+    """The parts of an attribute that other methods keep under attributes.
+
+    Of ``self`` those of its class; of another object those of any class of the file.
+    """
+    spelled = ast.unparse(attribute)
+    if not spelled.startswith("self."):
+        yield from _kept_anywhere(around[0]).get(f"self.{attribute.attr}", [])
+        return
     classes = [each for each in around if isinstance(each, ast.ClassDef)]
     for method, part in _kept_in(classes[-1]).get(spelled, []) if classes else []:
         if method not in around:
             yield part
+
+
+@lru_cache(maxsize=4)
+def _kept_anywhere(module: ast.AST) -> dict[str, list[_Part]]:
+    """The parts that all classes of a file keep under attributes, by wholes."""
+    found: dict[str, list[_Part]] = defaultdict(list)
+    for owner in ast.walk(module):
+        for spelled, parts in _kept_in(owner).items() if isinstance(owner, ast.ClassDef) else ():
+            found[spelled] += [part for _, part in parts]
+    return found
 
 
 @lru_cache(maxsize=16)
@@ -141,7 +179,9 @@ def _is_carried(part: _Part, spelled: str, statement: ast.stmt, loop: ast.stmt, 
         return not kept or not part.name
     reads = scope.reads.get(part.name, [])
     kept_there = any(each.keeping and place_of(loop) <= each.place < _end_of(loop) for each in reads)
-    return kept_there or any(_end_of(statement) <= each.place < place_of(made) for each in reads)
+    if loop is statement and any(each.place >= _end_of(loop) for each in reads):  # its condition is asked once more
+        return True
+    return kept_there or any(behind(statement) <= each.place < place_of(made) for each in reads)
 
 
 def _is_within(statement: ast.stmt, loop: ast.stmt) -> bool:
@@ -277,7 +317,7 @@ def _is_made_anew(name: str, first: ast.stmt, last: ast.stmt, scope: Scope) -> b
 
 def _is_read_after(name: str, bound: Binding, statement: ast.stmt, scope: Scope, loops: Sequence[ast.stmt]) -> bool:
     """Whether a part's name is read behind a statement, before it is bound anew."""
-    end, rebound = _end_of(statement), scope.rebound(name, statement)
+    end, rebound = behind(statement), scope.rebound(name, statement)
     around = [each for each in loops if not place_of(each) <= place_of(bound.statement) < _end_of(each)]
     reads: list[Read] = scope.reads.get(name, [])
     for each in reads:
@@ -288,5 +328,5 @@ def _is_read_after(name: str, bound: Binding, statement: ast.stmt, scope: Scope,
     return False
 
 
-def _end_of(node: ast.stmt) -> tuple[int, int]:
+def _end_of(node: ast.stmt | ast.expr) -> tuple[int, int]:
     return node.end_lineno or node.lineno, node.end_col_offset or node.col_offset

@@ -30,6 +30,8 @@ _ENDING = (ast.Assert, ast.Expr, ast.FormattedValue, ast.If, ast.Return, ast.Whi
 
 _Place = tuple[int, int]
 
+Functions = dict[str, list[ast.FunctionDef | ast.AsyncFunctionDef]]
+
 
 class Binding(NamedTuple):
     """What binds a name: statement, value, and whether the name is one of the value's.
@@ -78,8 +80,8 @@ class Scope:
         self.lists: dict[int, int] = {}
         self.stored: list[Stored] = []
         self.given = _given(scope)
-        #: the functions of the file by their names, where these are told apart
-        self.functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
+        #: the functions of the file by their names
+        self.functions: Functions = {}
         #: whether what it gives back is being looked for: a function may call itself
         self.is_followed = False
         self.is_module = isinstance(scope, ast.Module)
@@ -179,20 +181,20 @@ class Scope:
         return None
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=256)  # functions of a file that are asked for in turn; each holds its own names alone
 def scope_of(node: ast.AST) -> Scope:
     """The names of a function or module, found once."""
     return Scope(node)
 
 
 @lru_cache(maxsize=4)
-def functions_of(module: ast.AST) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
-    """The functions and methods of a file whose names stand for one alone."""
-    found: dict[str, list[ast.FunctionDef | ast.AsyncFunctionDef]] = defaultdict(list)
+def functions_of(module: ast.AST) -> Functions:
+    """The functions and methods of a file by their names."""
+    found: Functions = {}
     for each in ast.walk(module):
         if isinstance(each, FUNCTIONS):
-            found[each.name].append(each)
-    return {name: each[0] for name, each in found.items() if len(each) == 1}
+            found.setdefault(each.name, []).append(each)
+    return found
 
 
 def given_for(name: str, call: ast.Call, function: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.expr | None:
@@ -239,7 +241,7 @@ def _given(scope: ast.AST) -> frozenset[str]:
 
 def _bindings(statement: ast.stmt) -> Iterator[tuple[str, Binding]]:
     """The names that a statement binds, and the attributes and keys of names."""
-    for each in _own_expressions(statement):
+    for each in own_expressions(statement):
         for inner in ast.walk(each):
             if isinstance(inner, ast.NamedExpr):
                 yield inner.target.id, Binding(statement, inner.value, several=False, twice=True)
@@ -267,7 +269,7 @@ def _bound(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr, bool, bool
         yield from ((each.optional_vars, each.context_expr, False, True) for each in statement.items if each.optional_vars is not None)
 
 
-def _own_expressions(statement: ast.stmt) -> Iterator[ast.expr]:
+def own_expressions(statement: ast.stmt) -> Iterator[ast.expr]:
     """The expressions of a statement; not those of statements within."""
     for each in ast.iter_child_nodes(statement):
         if isinstance(each, ast.expr):

@@ -37,7 +37,7 @@ _READERS = frozenset({"json", "np", "numpy", "pickle", "yaml"})
 _DEEP = 12
 
 #: values that are looked at for one tensor: far more than programs need, and a bound for functions that call one another
-_VALUES = 5_000
+_VALUES = 300
 
 
 class Origin(IntFlag):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+from typing import TYPE_CHECKING
 
+from paralign.port.edits.changing import HEADED
 from paralign.port.edits.held_parts import Whole, is_held, whole_of
 from paralign.port.edits.kept_tensors import kept_name
 from paralign.port.edits.ledger import Fate
@@ -16,6 +18,9 @@ from paralign.port.names.observing import place
 from paralign.port.names.operand_types import Kind
 from paralign.port.plans.operators import SIGNS
 from paralign.port.rewriting.taking import Taker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 #: what a part that is changed in place raises for
 _PART = "a part that asks for a gradient is changed: Paddle leaves the whole tensor, or its gradient, as it was"
@@ -78,7 +83,14 @@ class SignConverter(Taker):
             return
         self.needs("_parts_kept(")
         calls = "; ".join(map(self._asked_for, found))
-        if isinstance(node, ast.Return):
+        if isinstance(node, HEADED):  # before its line; what is behind `elif`, before the first `if`
+            first = next(
+                (each for each in self._ifs_around(node) if not self.text.content.startswith(b"elif", self.text.start(each))), node
+            )
+            start = self.text.start(first)
+            indent = self.text.content[self.text.line(first.lineno) : start].decode("utf-8", errors="surrogatepass")
+            self.text.edit(start, start, f"{calls}\n{indent}", first)
+        elif isinstance(node, ast.Return):
             self.text.edit(self.text.start(node), self.text.start(node), f"{calls}; ", node)
         else:
             end = self.text.end(node)
@@ -86,6 +98,16 @@ class SignConverter(Taker):
         self.note(
             node, "torch.Tensor", Fate.REWRITTEN, "raises where a part that is read later asks for a gradient, or is a copy in Paddle"
         )
+
+    def _ifs_around(self, node: ast.stmt) -> Iterator[ast.stmt]:
+        """A statement, and the conditions that it is an alternative of, the innermost first."""
+        yield node
+        inner: ast.AST = node
+        for each in reversed([each for each in self._parents if each is not node]):
+            if not isinstance(each, ast.If) or each.orelse != [inner]:
+                return
+            yield each
+            inner = each
 
     def _asked_for(self, part: ReadPart) -> str:
         """The call that raises where a part is kept; it is asked which of several kinds it is."""

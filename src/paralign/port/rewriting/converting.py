@@ -138,6 +138,15 @@ class Converter(SignConverter):
         self._annotated(node.annotation)
         if node.value is not None:
             self.visit(node.value)
+        self.note_read_part(node)
+
+    def _visit_changing(self, node: ast.stmt) -> None:
+        """Rewrite a statement whose own expressions may change a tensor in place."""
+        self.generic_visit(node)
+        self.note_read_part(node)
+
+    visit_Assert = visit_Return = visit_If = visit_While = visit_For = visit_AsyncFor = _visit_changing  # noqa: N815 - as above
+    visit_With = visit_AsyncWith = visit_Match = _visit_changing  # noqa: N815 - as above
 
     def visit_Assign(self, node: ast.Assign) -> None:  # noqa: N802 - as above
         """Refuse assignments to what belongs to PyTorch; note writes into tensors."""

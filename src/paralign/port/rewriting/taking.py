@@ -134,6 +134,10 @@ class Taker(CallConverter):
     def _is_changed_later(self, node: ast.Call) -> bool:
         """Whether the name that a call's result is given is changed in place in its function."""
         scope, parent = self._scope(), self._parents[-2] if len(self._parents) > 1 and self._parents[-1] is node else self._parents[-1]
+        if isinstance(parent, ast.Return):  # a caller may change it
+            given = _input_of(node)
+            own = isinstance(given, ast.Name) and scope is not None and given.id in scope.given and not scope.bindings.get(given.id)
+            return own and bool(changed_names(self._parents[0]))
         if scope is None or not isinstance(parent, ast.Assign | ast.AnnAssign):
             return isinstance(parent, ast.Attribute) and parent.attr.endswith("_")
         targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
