@@ -253,11 +253,14 @@ class Context:
         """What is to be said of a stage that used the loss."""
         return ["no labels: the loss was called with None in their place"] if self.unlabelled else []
 
-    def evaluation(self) -> Capture:
-        """The reference's outputs and labels, batch by batch."""
+    def evaluation(self, *, given: bool = False) -> Capture:
+        """The reference's outputs and labels, batch by batch.
+
+        ``given``: of the check's inputs, although there is a loader.
+        """
         values = {n: c for n, c in (("inputs", self.inputs), ("labels", None if self.unlabelled else self.labels)) if c is not None}
-        order = Evaluate(self.settings.split, self.settings.batches, self.settings.most or FOLLOWED)
-        return self.reference.record("evaluation", order, values)
+        order = Evaluate(self.settings.split, self.settings.batches, self.settings.most or FOLLOWED, given)
+        return self.reference.record("evaluation-given" if given else "evaluation", order, values)
 
 
 def spent(result: StageResult, reference: Capture, candidate: Capture) -> StageResult:

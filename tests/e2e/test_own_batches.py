@@ -149,6 +149,21 @@ def test_an_evaluation_that_one_side_cannot_do_is_not_aligned_where_its_step_pre
     assert any("the candidate's own evaluation failed with" in warning for warning in metric.warnings)
 
 
+def cast_step(model, optimizer, batch):
+    return step(model, optimizer, (batch[0].float(), batch[1].long()))
+
+
+def test_batches_that_both_steps_prepare_are_not_given_to_the_models_as_they_are():
+    wide = [{"build_dataloader": loader("float64", "int64", make)} for make in (torch.from_numpy, paddle.to_tensor)]
+    theirs, ours = {**wide[0], "train_step": cast_step}, {**wide[1], "train_step": casting_step}
+    result = checked(theirs, ours)
+    assert [stage.verdict for stage in result.stages] == [ALIGNED] * 4, [(s.name, s.verdict, s.failure) for s in result.stages]
+    assert any("does not take its loader's batches as they are" in note for note in result["metric"].excused)
+    wrong = checked(theirs, {**ours, "metric": lambda outputs, labels: ported_accuracy(outputs, labels) / 2})
+    assert wrong["metric"].verdict == DIVERGED
+    assert checked(wide[0], wide[1], stages=["metric"])["metric"].verdict == ERROR
+
+
 def test_without_a_training_step_the_model_and_the_loss_take_the_batch():
     result = checked(ours={"build_dataloader": loader("float64", "int64", paddle.to_tensor)}, without=("train_step",))
     assert result["loss"].verdict == result["backward"].verdict == result["data"].verdict == DIVERGED

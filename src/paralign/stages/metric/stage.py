@@ -9,10 +9,11 @@ import numpy as np
 
 from paralign.comparison import judge, measure
 from paralign.context import spent
+from paralign.errors import WorkerFailed
 from paralign.locate import other_axis
 from paralign.locate.provenance import tracing_back
 from paralign.model import ALIGNED, DIVERGED, Coverage, Noise, StageResult
-from paralign.stages.common import nonfinite, probing
+from paralign.stages.common import nonfinite, own_batches, probing
 from paralign.stages.common.judging import ROUNDING, conclude, paired, points_of
 from paralign.stages.data.stage import first
 from paralign.stages.metric import evaluating, metric_lines
@@ -43,7 +44,7 @@ def run(context: Context) -> StageResult:
     if _lacks_labels(context):
         note = "no labels: define build_dataloader(split) or labels() in the reference, or set [labels] in paralign.toml"
         return StageResult("metric", notes=[note], lacks=["labels() in the reference"])
-    evaluation = context.evaluation()
+    evaluation, prepared = _evaluation(context)
     reference, candidate = context.record_both("metric", Metric(tolerant=True), {"evaluation": evaluation})
     result = spent(StageResult("metric"), reference, candidate)
     left_out = _say_failed(context, result, reference, candidate, evaluation)
@@ -51,7 +52,7 @@ def run(context: Context) -> StageResult:
     result.pairs = paired(reference, candidate, points_of(*taken), ROUNDING, context.settings.tolerance_of("metric"))
     _grant_noise(context, result, reference, evaluation)
     probing.probe(context, result, evaluation, "metric")
-    evaluating.compare(context, result)
+    _compare_own(context, result, prepared)
     nonfinite.excuse_seen_elsewhere(result.judged, lambda p: None if p.reference is None else p.reference.leaf)
     conclude(result, ROUNDING)
     if result.wrong:
@@ -67,6 +68,44 @@ def run(context: Context) -> StageResult:
         if not _trace_back(context, result, evaluation):
             metric_lines.follow(context, result, evaluation)
     return result
+
+
+def _evaluation(context: Context) -> tuple[Capture, WorkerFailed | None]:
+    """The reference's outputs and labels, and why its loader gave none of them.
+
+    None where it did; else they are those of the check's inputs.
+
+    Raises:
+        WorkerFailed: the reference fails.
+    """
+    try:
+        return context.evaluation(), None
+    except WorkerFailed as failed:
+        if not _is_prepared(context):
+            raise
+        return context.evaluation(given=True), failed
+
+
+def _compare_own(context: Context, result: StageResult, prepared: WorkerFailed | None) -> None:
+    """Compare both sides' own evaluations, unless their training steps prepare the batches."""
+    if prepared is None:
+        evaluating.compare(context, result)
+        return
+    result.excuse(
+        f"the reference's model does not take its loader's batches as they are ({prepared.type}), the training steps of both sides do: "
+        "the metric was compared on the check's inputs, own evaluations were not"
+    )
+
+
+def _is_prepared(context: Context) -> bool:
+    """Whether both sides' own training steps take what their loaders give.
+
+    There have to be inputs and labels to be evaluated on instead. Such steps may cast or normalise a batch before the model sees it.
+    """
+    if context.inputs is None or context.labels is None or context.unlabelled or not context.has_both("train_step"):
+        return False
+    taken = own_batches.stepped(context)
+    return taken is not None and all(side.raised is None for side in taken)
 
 
 def _lacks_labels(context: Context) -> bool:

@@ -50,7 +50,7 @@ def _pairs_of(session: Session, options: Evaluate, values: Dict[str, Capture], a
 
     The answer gets the ``total`` of batches that a loader has, where it says.
     """
-    if "build_dataloader" in session.functions:
+    if "build_dataloader" in session.functions and not options.given:
         loader = session.function("build_dataloader")(options.split)
         answer.loader, answer.total = True, length_of(loader)
         for number, given, last in following(session, loader, options.split, options.most):

@@ -24,12 +24,13 @@ class Evaluated:
 class Evaluate(Task[Evaluated], task="evaluate"):
     """Record the model's outputs and the labels of the first ``batches`` and the last.
 
-    ``most``: batches that are looked at.
+    ``most``: batches that are looked at. ``given``: the given inputs and labels are taken although there is a loader.
     """
 
     split: str
     batches: int
     most: int
+    given: bool = False
 
 
 @dataclass
