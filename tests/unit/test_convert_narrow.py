@@ -21,6 +21,7 @@ def shown(*values):
 
 shown(*((m.byte() * 200).sum(), m.to(torch.uint8).sum(1, keepdim=True), torch.sum(m.to(torch.int8), 0), m.short().sum(dim=1)))
 shown(*(m.cumsum(0), (x > 1).cumsum(dim=1), torch.cumsum(m, -1)))
+shown(m.gather(1, torch.tensor([[1], [0]])), torch.gather(x > 1, 0, torch.tensor([[1, 0]])), x.gather(1, torch.tensor([[1], [0]])))
 shown(*torch.unique(x, return_inverse=True))
 shown(*x.unique(return_inverse=True, return_counts=True))
 shown(*torch.unique(x, dim=0, return_inverse=True))
@@ -59,7 +60,7 @@ def test_narrow_sums_places_and_kept_gradients_are_those_of_pytorch(tmp_path):
     (tmp_path / "source.py").write_text(PROGRAM, encoding="utf-8")
     convert_code(tmp_path / "source.py", tmp_path / "port.py")
     expected = _ran(tmp_path, "source.py").stdout
-    assert len(expected.splitlines()) == 8
+    assert len(expected.splitlines()) == 9
     assert _ran(tmp_path, "port.py").stdout == expected
 
 
