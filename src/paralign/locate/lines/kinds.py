@@ -296,10 +296,16 @@ def foreign(judgement: Judgement, maker: Operation, twin: Operation) -> list[Val
 
 
 def _first_lacking(judgement: Judgement, value: Value) -> Operation | None:
-    """The first operation on the way to a value that the candidate lacks."""
+    """The first operation on the way to a value that the candidate lacks.
+
+    What makes the mask of an operation that takes the candidate's value beside it is part of that operation.
+    """
     maker = value.maker
     while maker is not None:
-        before = [each for each in makers(filter(judgement.lacking, maker.inputs)) if each.kind != "fill"]
+        lacking = [each for each in maker.inputs if judgement.lacking(each)]
+        if any(each.maker is not None and is_telling(each) for each in maker.inputs if each not in lacking):
+            lacking = [each for each in lacking if each.record.dtype != "bool"]
+        before = [each for each in makers(lacking) if each.kind != "fill"]
         if not before:
             return maker
         maker = before[0]

@@ -25,10 +25,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paralign.align import leaves
-from paralign.comparison import compare_pair, complete, judge, measure
-from paralign.comparison.judge import finite
+from paralign.comparison import compare_pair, complete, judge, measure, outsized
+from paralign.comparison.judge import LOUD, finite
 from paralign.context import PERTURBED
-from paralign.dtypes import EPS, is_floating
+from paralign.dtypes import EPS, is_floating, widen
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Coverage, Noise, Pair, Pass, StageResult
 from paralign.stages.common import coarse
 from paralign.stages.common.places import Kind, key_of
@@ -212,12 +212,36 @@ def paired(
         pair.noise = noises.of(first) if first is not None else None
         pairs.append(pair)
     settle(pairs, method, tolerance)
+    _judge_beside_outsized(pairs, noises, candidate, tolerance)
     if tolerance.ratio is None:
         coarse.excuse(pairs, noises.both, lambda _, second: _value(candidate, second))
     for pair in pairs:
         if pair.verdict != ALIGNED:
             complete(pair, *(_value(*side) for side in ((reference, pair.reference), (candidate, pair.candidate))))
     return pairs
+
+
+def _judge_beside_outsized(pairs: Iterable[Pair], noises: Noises, candidate: Capture, tolerance: Tolerance) -> None:
+    """Judge what is left of tensors without a few outsized values.
+
+    Beside these its errors would be a small share. Only of what agrees so far, and where the reference's own noise of the rest is small: else the rest is nothing but rounding.
+    """
+    limit = noises.method.limit if tolerance.ratio is None else tolerance.ratio
+    for pair in pairs:
+        first, second, stats = pair.reference, pair.candidate, pair.stats
+        if pair.verdict != ALIGNED or tolerance.absolute or first is None or second is None or stats is None or not stats.mismatched:
+            continue
+        own, value = noises.both(first), _value(candidate, second)
+        places = None if own is None else outsized.outsized(widen(own[0]))
+        if own is None or value is None or places is None or value.array.size != places.size:
+            continue
+        reference, native, rest = (outsized.without(each, places) for each in (*own, value))
+        noise = max(measure(reference, native, shown=False).rel_l2, floor(own[1].dtype))
+        if noise > LOUD:
+            continue
+        pair.stats, pair.noise = measure(reference, rest, shown=False), Noise(noise, "the reference's float64 run against its native run")
+        pair.notes.append(f"judged without {int(places.sum())} outsized values of {places.size}, beside which the others are nothing")
+        judge(pair, limit=limit, tolerance=tolerance)
 
 
 def settle(pairs: Iterable[Pair], method: Method, tolerance: Tolerance, least: float = 0.0) -> None:
