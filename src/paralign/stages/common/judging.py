@@ -224,7 +224,8 @@ def paired(
 def _judge_beside_outsized(pairs: Iterable[Pair], noises: Noises, candidate: Capture, tolerance: Tolerance) -> None:
     """Judge what is left of tensors without a few outsized values.
 
-    Beside these its errors would be a small share. Only of what agrees so far, and where the reference's own noise of the rest is small: else the rest is nothing but rounding.
+    Beside these its errors would be a small share. Only of what agrees so far, and where the reference's own noise of the rest is
+    small: else the rest is nothing but rounding.
     """
     limit = noises.method.limit if tolerance.ratio is None else tolerance.ratio
     for pair in pairs:
