@@ -10,6 +10,7 @@ from functools import cached_property
 
 from paralign.port.edits.ledger import Fate
 from paralign.port.layers.layer_attributes import READ, LayerReader
+from paralign.port.layers.weight_loops import weight_loops
 from paralign.port.names.expression_forms import is_dotted, is_setting, is_told_twice
 from paralign.port.names.name_bindings import bindings, innermost
 from paralign.port.names.observing import place
@@ -38,6 +39,9 @@ _PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 class Turner(LayerReader):
     """Write such weights."""
 
+    #: loops over parameters that see weights as PyTorch lays them out, by their identities
+    laid_out: frozenset[int] = frozenset()
+
     #: whether another file of the program gives a layer another one's weight
     tied_elsewhere = False
 
@@ -45,6 +49,36 @@ class Turner(LayerReader):
     def _has_ties(self) -> bool:
         """Whether a layer may be given another one's weight, as PyTorch lays it out."""
         return self.tied_elsewhere or has_ties(self._parents[0])
+
+    def lay_out_loops(self, tree: ast.Module) -> set[int]:
+        """Write loops over a model's parameters as PyTorch lays weights out.
+
+        The expressions that are written so are given, by their identities.
+        """
+        told: set[int] = set()
+        if self.hidden("_in_layout(_marked("):
+            return told
+        for found in weight_loops(tree, self._names_of):
+            func = found.giver.func
+            if not found.uses and not found.given:
+                continue
+            if not isinstance(func, ast.Attribute) or not is_told_twice(func.value):
+                continue
+            self.needs("_in_layout(_marked(")
+            self._put_around_value(found.giver, f"_marked({self.text.source(func.value)}, ")
+            for name, value in (*found.uses, *found.given):
+                self._put_around_value(value, f"_in_layout({name.id}, ")
+                self.note(name, "torch.nn.Linear.weight", Fate.REWRITTEN, _SAID)
+            weight = (found.uses or found.given)[0][0].id
+            self.laid_out |= {id(found.loop)}
+            body = [each for statement in found.loop.body for each in ast.walk(statement)]
+            told.update(id(each) for each in body if any(getattr(inner, "id", "") == weight for inner in ast.walk(each)))
+        return told
+
+    def _put_around_value(self, value: ast.expr, opening: str) -> None:
+        start, end = self.text.start(value), self.text.end(value)
+        self.text.edit(start, start, opening, value)
+        self.text.edit(end, end, ")", value, closes=True)
 
     def as_read(self, node: ast.Attribute) -> bool:
         """Write ``layer.weight.shape`` and its like; False of another use."""

@@ -378,12 +378,16 @@ class CallConverter(MadeNames):
         inplace = method.endswith("_") and not method.endswith("__") and method not in OF_NO_ELEMENT
         return inplace and not self._is_whole(node.func.value) and self._same_or_new(node.func.value)
 
-    def _loop_parameters(self) -> set[str]:
-        """The variables of the loops around a place that run over a model's parameters."""
+    def _loop_parameters(self, *, turned: bool = False) -> set[str]:
+        """The variables of the loops around a place that run over a model's parameters.
+
+        ``turned``: those alone whose weights may lie otherwise than in PyTorch.
+        """
         return {
             inner.id
             for loop in self._parents
             if isinstance(loop, ast.For | ast.AsyncFor)
+            and not (turned and id(loop) in self.laid_out)
             and any(getattr(each, "attr", "") in ("parameters", "named_parameters") for each in ast.walk(loop.iter))
             for inner in ast.walk(loop.target)
             if isinstance(inner, ast.Name)
@@ -400,7 +404,7 @@ class CallConverter(MadeNames):
 
     def _is_any_parameter(self, node: ast.Call) -> bool:
         """Whether one of ``model.parameters()`` gets elements of no other parameter."""
-        names = self._loop_parameters()
+        names = self._loop_parameters(turned=True)
         into, *rest = [node.func, *node.args, *[each.value for each in node.keywords]]
         return root_name(into) in names and not all(root_name(each) in names for each in rest)
 

@@ -38,10 +38,11 @@ class Converter(SignConverter):
 
     def visit_Module(self, node: ast.Module) -> None:  # noqa: N802 - named as ast names it
         """Rewrite a program, and note the lines that look at elements of weights."""
+        told = self.lay_out_loops(node)
         self.generic_visit(node)
         known = {(each.line, each.column) for each in self.places if each.fate is Fate.BY_HAND}
         for each, text in layout_notes(node, self._names_of):
-            if (self._place(each.lineno)[1], each.col_offset + 1) not in known:
+            if (self._place(each.lineno)[1], each.col_offset + 1) not in known and id(each) not in told:
                 self.note(each, "torch.nn.Linear.weight", Fate.CONDITION, text)
 
     def visit_Import(self, node: ast.Import) -> None:  # noqa: N802 - as above
