@@ -27,7 +27,7 @@ _COMMON = {
         "binary_cross_entropy binary_cross_entropy_with_logits celu cross_entropy elu gelu hardsigmoid hardswish huber_loss kl_div l1_loss "
         "leaky_relu logsigmoid mish mse_loss nll_loss relu relu6 selu sigmoid silu smooth_l1_loss softplus softsign tanh"
     ),
-    "torch.optim": "Adam AdamW Adamax NAdam RAdam RMSprop SGD",
+    "torch.optim": "Adagrad Adam AdamW Adamax NAdam RAdam RMSprop SGD",
     "torch.optim.lr_scheduler": "CosineAnnealingLR CosineAnnealingWarmRestarts ExponentialLR LambdaLR MultiStepLR OneCycleLR StepLR",
 }
 
