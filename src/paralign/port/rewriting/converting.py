@@ -6,6 +6,7 @@ What is not known to be right raises there instead.
 from __future__ import annotations
 
 import ast
+import re
 
 from paralign.catalogue.naming import paddle_name
 from paralign.port.edits.call_edits import ROOTS
@@ -31,6 +32,8 @@ _DERIVED = {
     "torch.utils.data.BatchSampler": "batches of what a sampler gives, as PyTorch defines them",
     "torch.optim.lr_scheduler.LRScheduler": "raises where another schedule of the same optimizer is made",
 }
+
+_PAST_LAYERS = "a layer of Paddle keeps a tensor without asking the class of an attribute that has __set__, but for a property"
 
 
 class Converter(SignConverter):
@@ -89,8 +92,23 @@ class Converter(SignConverter):
                 self.visit(base)
         for keyword in node.keywords:
             self.visit(keyword)
+        self._set_past_layers(node)
         for statement in node.body:
             self.visit(statement)
+
+    def _set_past_layers(self, node: ast.ClassDef) -> None:
+        """Let attributes of a class with ``__set__`` see what a layer is given: Paddle's layers ask properties alone for a tensor."""
+        methods = {each.name: each for each in node.body if isinstance(each, ast.FunctionDef)}
+        if "__set__" not in methods or not self.seen.imported:
+            return
+        if node.bases or node.keywords or not _gives_itself(methods.get("__get__")):
+            self.note(node, "torch.nn.Module.__setattr__", Fate.CONDITION, _PAST_LAYERS)
+            return
+        name = re.compile(rb"class\s+\w+\s*(\(\s*\))?").match(self.text.content, self.text.start(node))
+        if name is not None:
+            own = f"class {node.name}(property)"
+            self.text.edit(name.start(), name.end(), own)
+            self.note(node, "torch.nn.Module.__setattr__", Fate.REWRITTEN, "Paddle's layers ask properties alone what they are given")
 
     def _on_helper(self, node: ast.ClassDef, base: ast.expr, name: str) -> None:
         """A class that is derived from one that stands in the file."""
@@ -139,15 +157,6 @@ class Converter(SignConverter):
         self._annotated(node.annotation)
         if node.value is not None:
             self.visit(node.value)
-        self.note_read_part(node)
-
-    def _visit_changing(self, node: ast.stmt) -> None:
-        """Rewrite a statement whose own expressions may change a tensor in place."""
-        self.generic_visit(node)
-        self.note_read_part(node)
-
-    visit_Assert = visit_Return = visit_If = visit_While = visit_For = visit_AsyncFor = _visit_changing  # noqa: N815 - as above
-    visit_With = visit_AsyncWith = visit_Match = _visit_changing  # noqa: N815 - as above
 
     def visit_Assign(self, node: ast.Assign) -> None:  # noqa: N802 - as above
         """Refuse assignments to what belongs to PyTorch; note writes into tensors."""
@@ -299,3 +308,11 @@ class Converter(SignConverter):
             if isinstance(each, ast.FormattedValue) and self._is_tensor(each.value):
                 self.note(each.value, "torch.Tensor.__format__", Fate.CONDITION, TEXT)
         super().visit_JoinedStr(node)
+
+
+def _gives_itself(method: ast.FunctionDef | None) -> bool:
+    """Whether ``__get__`` gives the attribute's own object where a class is asked, as a property does."""
+    own = method.args.args[0].arg if method is not None and method.args.args else ""
+    found = [each.value for each in ast.walk(method) if isinstance(each, ast.Return)] if method is not None else []
+    found += [branch for each in found if isinstance(each, ast.IfExp) for branch in (each.body, each.orelse)]
+    return any(isinstance(each, ast.Name) and each.id == own for each in found)
