@@ -77,7 +77,10 @@ _COMPOUND = (
 
 
 class _Kind(Enum):
-    """What a value is of: a number, elements that lie as PyTorch's weight does, or what the loop does not tell."""
+    """What a value is of.
+
+    A number, elements that lie as PyTorch's weight does, or what the loop does not tell.
+    """
 
     NUMBER = 0
     DRAWN = 1
@@ -319,7 +322,10 @@ class _Reading:
         return not isinstance(parent, ast.Call) or all(self._kind(each) is not _Kind.OTHER for each in parent.args)
 
     def _is_changed(self, name: ast.Name, value: ast.expr) -> bool:
-        """Note a weight that methods change in place, one after another; False where what they are given is not told."""
+        """Note a weight that methods change in place, one after another.
+
+        False where what they are given is not told.
+        """
         given: list[ast.expr] = []
         node: ast.AST = value
         while isinstance(method := self._parents[id(node)], ast.Attribute) and method.attr.endswith("_") and method.attr not in _KEPT:

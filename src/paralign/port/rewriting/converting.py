@@ -33,6 +33,11 @@ _DERIVED = {
     "torch.optim.lr_scheduler.LRScheduler": "raises where another schedule of the same optimizer is made",
 }
 
+#: methods whose results are views in both frameworks
+_VIEWS = frozenset(
+    {"diagonal", "flatten", "movedim", "narrow", "permute", "select", "squeeze", "swapaxes", "t", "transpose", "unsqueeze", "view"}
+)
+
 _PAST_LAYERS = "a layer of Paddle keeps a tensor without asking the class of an attribute that has __set__, but for a property"
 
 
@@ -97,7 +102,10 @@ class Converter(SignConverter):
             self.visit(statement)
 
     def _set_past_layers(self, node: ast.ClassDef) -> None:
-        """Let attributes of a class with ``__set__`` see what a layer is given: Paddle's layers ask properties alone for a tensor."""
+        """Let attributes of a class with ``__set__`` see what a layer is given.
+
+        Paddle's layers ask properties alone for a tensor.
+        """
         methods = {each.name: each for each in node.body if isinstance(each, ast.FunctionDef)}
         if "__set__" not in methods or not self.seen.imported:
             return
@@ -199,6 +207,40 @@ class Converter(SignConverter):
 
     def visit_Expr(self, node: ast.Expr) -> None:  # noqa: N802 - as above
         """As a part's; what a named part is given must not lose its gradient."""
+        filled, before = self._filled_name(node.value), len(self.text.edits)
+        start, end = self.text.start(node), self.text.end(node)
+        if filled:
+            self.text.edit(start, start, f"_put_into_view({filled}, lambda {filled}: ", node.value)
+        self._visit_expression(node)
+        if not filled:
+            return
+        beside = [each for each in self.text.edits[before + 1 :] if each.start in (start, end) and ";" in str(each.text)]
+        if beside:  # other statements watch this one, which raises where a gradient is asked for
+            del self.text.edits[before]
+            return
+        self.needs("_put_into_view(")
+        self.text.edit(end, end, ")", node.value, closes=True)
+        self.note(node, "torch.Tensor", Fate.REWRITTEN, "a value put into a view of a tensor that may ask for a gradient")
+
+    def _filled_name(self, call: ast.expr) -> str:
+        """The tensor whose view a statement fills: ``x.diagonal().fill_(0)``; '' of another."""
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.attr not in ("fill_", "zero_"):
+            return ""
+        given = [*call.args, *[each.value for each in call.keywords]]
+        plain = (ast.Constant, ast.Name, ast.UnaryOp, ast.unaryop, ast.expr_context, ast.Attribute)
+        called = [each for part in given for each in ast.walk(part) if not isinstance(each, plain)]
+        if any(not isinstance(each, ast.Call) or getattr(each.func, "id", "") != "float" for each in called):
+            return ""
+        inner = call.func.value
+        if not isinstance(inner, ast.Call) or self.hidden("_put_into_view("):
+            return ""
+        while isinstance(inner, ast.Call):
+            if not isinstance(inner.func, ast.Attribute) or inner.func.attr not in _VIEWS:
+                return ""
+            inner = inner.func.value
+        return inner.id if isinstance(inner, ast.Name) and place(inner) not in self.named and self.seen.imported else ""
+
+    def _visit_expression(self, node: ast.Expr) -> None:
         super().visit_Expr(node)
         self.note_read_part(node)
         call = node.value
@@ -311,7 +353,7 @@ class Converter(SignConverter):
 
 
 def _gives_itself(method: ast.FunctionDef | None) -> bool:
-    """Whether ``__get__`` gives the attribute's own object where a class is asked, as a property does."""
+    """Whether ``__get__`` gives itself where a class is asked, as a property does."""
     own = method.args.args[0].arg if method is not None and method.args.args else ""
     found = [each.value for each in ast.walk(method) if isinstance(each, ast.Return)] if method is not None else []
     found += [branch for each in found if isinstance(each, ast.IfExp) for branch in (each.body, each.orelse)]
