@@ -153,3 +153,15 @@ def test_recurrent_layers_move_with_their_model(tmp_path):
     )
     _converted(tmp_path, HEAD + "\n\n" + lines)
     assert _printed(tmp_path / "out.py") == pytest.approx(_printed(tmp_path / "in.py"), abs=1e-6)
+
+
+@pytest.mark.paddle
+def test_a_row_of_a_layers_weight_is_asked(tmp_path):
+    lines = (
+        "for m in nn.Sequential(nn.Conv2d(2, 3, 2), nn.Linear(4, 3)).modules():\n    if isinstance(m, (nn.Conv2d, nn.Linear)):\n"
+        "        m.weight.data.copy_(torch.arange(float(m.weight.numel())).view(m.weight.shape))\n"
+        "        print(json.dumps([m.weight[0].numel(), m.weight[0].sum().item(), list(m.weight[1].shape), m.weight[:, 0].mean().item()]))\n"
+    )
+    ledger = _converted(tmp_path, HEAD + "\n\n" + lines)
+    assert Fate.BY_HAND not in [each.fate for each in ledger.places]
+    assert _printed(tmp_path / "out.py") == _printed(tmp_path / "in.py")

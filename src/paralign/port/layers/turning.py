@@ -129,7 +129,7 @@ class Turner(LayerReader):
         if isinstance(parent, ast.Subscript) and parent.value is value:
             if parent is self._written_part or (isinstance(parent.ctx, ast.Store) and isinstance(chain[at - 2], ast.Assign)):
                 return True  # a turned weight shares its memory
-            return isinstance(parent.ctx, ast.Load) and self._is_operand(parent, chain[at - 2])
+            return isinstance(parent.ctx, ast.Load) and (self._is_operand(parent, chain[at - 2]) or _is_asked(parent, chain[at - 2]))
         return self._is_operand(value, parent)
 
     def _is_viewed(self, parent: ast.AST, value: ast.AST) -> bool:
@@ -262,6 +262,13 @@ class Turner(LayerReader):
         self.text.edit(self.text.start(node), self.text.end(node), written)
         self.note(target, "torch.nn.Linear.weight", Fate.REWRITTEN, "one parameter of both layers, which lies as in PyTorch")
         return True
+
+
+def _is_asked(value: ast.AST, parent: ast.AST) -> bool:
+    """Whether a value's method or attribute is asked that only reads it."""
+    if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute) and parent.func.value is value:
+        return parent.func.attr in READ
+    return isinstance(parent, ast.Attribute) and parent.attr in READ
 
 
 _OF_A_STATE = "a tensor of a state by its name is written into a Linear's weight"
