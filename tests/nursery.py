@@ -175,12 +175,13 @@ class WorkerNursery(Nursery):
         self.program._find_paralign()
 
     def prepare(self):
-        from paralign.worker.process.standing import _import
+        from paralign.worker.process.standing import _import, _know_libraries
 
         _import(self.framework)
         for name in WORKER:
             importlib.import_module(name)
         lay_aside(self.framework)
+        _know_libraries()
 
     def work(self, command):
         from paralign.adapters import packages

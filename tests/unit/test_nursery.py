@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from paralign.capture import Capture
 from paralign.errors import WorkerFailed
 from paralign.run import process
 from paralign.run.launching import launch
@@ -77,6 +78,19 @@ def test_a_forked_worker_has_all_that_a_started_one_has(runs, monkeypatch):
     other_kind, started = runs()
     assert (kind, other_kind) == ("Forked", "Popen")
     assert forked == started
+
+
+def test_a_forked_worker_depends_on_the_files_that_a_started_one_depends_on(runs, monkeypatch, tmp_path):
+    (tmp_path / "beside.py").write_text("VALUE = 1\n")
+    (tmp_path / "read.txt").write_text("1")
+    files = []
+    for number in range(2):
+        runs('import beside; open("read.txt").read(); return len')
+        found = Capture.open(tmp_path / f"capture{number}").manifest.files
+        files.append({path: told for path, told in found.items() if not Path(path).name.startswith(("capture", "reference-"))})  # its own
+        monkeypatch.setattr(process, "launch", launch)
+    assert files[0] == files[1]
+    assert {"side.py", "beside.py", "read.txt"} <= {Path(path).name for path in files[0]}
 
 
 def test_variables_that_imports_may_read_have_a_worker_started(runs, monkeypatch):

@@ -51,7 +51,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
 class _Finder(importlib.abc.MetaPathFinder):
     """Finds the modules of some folders as Python does, and has them rewritten."""
 
-    def __init__(self, recorder: "Recorder", system: Sequence[str]) -> None:
+    def __init__(self, recorder: "Recorder", system: "Tuple[str, ...]") -> None:
         self._recorder, self._system = recorder, system
 
     def find_spec(self, fullname: str, path: Optional[Sequence[str]], target: "Optional[ModuleType]" = None) -> Any:
@@ -63,10 +63,12 @@ class _Finder(importlib.abc.MetaPathFinder):
         return spec
 
 
-def is_users(path: str, system: Sequence[str]) -> bool:
-    """Whether a file is neither the interpreter's, nor installed, nor paralign's."""
-    real = real_place(path)
-    return not any(real.startswith(folder + os.sep) for folder in system)
+def is_users(path: str, system: "Tuple[str, ...]") -> bool:
+    """Whether a file is neither the interpreter's, nor installed, nor paralign's.
+
+    ``system``: their folders, each with a separator at its end.
+    """
+    return not real_place(path).startswith(system)
 
 
 @contextmanager
@@ -82,7 +84,7 @@ def rewritten(functions: "Dict[str, Any]", recorder: "Recorder") -> "Iterator[Di
     Raises:
         Exception: whatever a module raises when it is imported again.
     """
-    system = system_folders()
+    system = tuple(folder + os.sep for folder in system_folders())
     mine = {n: m for n, m in list(sys.modules.items()) if (f := _file(m)) is not None and f.endswith(".py") and is_users(f, system)}
     mine.pop("__main__", None)
     finder = _Finder(recorder, system)

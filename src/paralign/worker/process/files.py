@@ -336,7 +336,7 @@ def know_libraries() -> None:
     system = tuple(folder + os.sep for folder in system_folders())
     for module in list(sys.modules.values()):
         path = getattr(module, "__file__", None)
-        if path and (_real(path) + os.sep).startswith(system):
+        if path and path not in _foreign_to_all and (_real(path) + os.sep).startswith(system):
             _foreign_to_all.add(path)
 
 
