@@ -353,6 +353,21 @@ def test_installed_packages_are_listed_without_being_imported():
     assert found["python"] == sys.version.split()[0]
 
 
+def test_what_is_installed_is_told_by_name_and_version_whatever_its_description_says(tmp_path):
+    texts = {
+        "plain": "Name: Plain.Name\nVersion: 1.2\n\nName: not this\n",
+        "other": "name: Other\nversion: 3\n",
+        "none": "Summary: nothing\n",
+    }
+    for name, text in texts.items():
+        folder = tmp_path / f"{name}-0.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text("Metadata-Version: 2.1\n" + text)
+    found = interpreter(sys.executable, {"PYTHONPATH": str(tmp_path)}).installed
+    assert (found["plain.name"], found["other"]) == ("1.2", "3")
+    assert "not this" not in found
+
+
 @pytest.mark.parametrize("script", ["exit 1", "echo 'no json'", "echo", "true", "echo '[1'", "echo '{}'", "echo '[1, 2]'"])
 def test_an_interpreter_that_does_not_answer_gives_nothing(tmp_path, script):
     program = tmp_path / "python"
