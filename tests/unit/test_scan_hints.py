@@ -10,6 +10,7 @@ from paralign.model import DIVERGED, CheckResult, Divergence, Finding, LinePropo
 from paralign.model.divergences import OtherAxis
 from paralign.port.scan import hints
 from paralign.port.scan.inventory import Status
+from paralign.stages.backward.where_it_starts import MOMENTUM
 
 PAIRS = [
     ("nn.AvgPool2d(3, 2, padding=1)", "nn.AvgPool2D(3, 2, padding=1)", "catalogue/avg-pool2d-padding", "exclusive=False"),
@@ -195,3 +196,20 @@ def test_shared_memory_is_suspected_only_where_elements_are_written(tmp_path, wr
         ends.append(Point("y", source=f"{path}:4"))
     rules = [finding.rule for finding in hints.hints(Divergence(*ends))]
     assert rules == ["catalogue/from-numpy-shares"] * written
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        ([Finding(MOMENTUM, "another share", "")], ["running/momentum", "catalogue/batch-norm2d-momentum"]),
+        ([], ["catalogue/batch-norm2d-momentum", "catalogue/batch-norm2d-running-var"]),
+    ],
+    ids=["momenta differ", "nothing seen"],
+)
+def test_where_momenta_are_seen_to_differ_no_other_cause_is_suspected(monkeypatch, seen, expected):
+    known = [Finding(f"catalogue/batch-norm2d-{name}", name, "") for name in ("momentum", "running-var")]
+    monkeypatch.setattr("paralign.port.scan.hints.hints", lambda _: known)
+    point = Point("bn.running_mean", "BatchNorm2d", "x.py:1")
+    stage = StageResult("backward", DIVERGED, divergence=Divergence(point, point), findings=list(seen))
+    hints.add(CheckResult([stage]))
+    assert [finding.rule for finding in stage.findings] == expected

@@ -16,6 +16,7 @@ from paralign.port.scan.inventory import Row, Status
 from paralign.port.scan.left_out import left_out
 from paralign.port.scan.scanning import scan
 from paralign.stages.backward.own_step_causes import POINTERS
+from paralign.stages.backward.where_it_starts import MOMENTUM
 
 if TYPE_CHECKING:
     from paralign.model import CheckResult, Divergence, Point, StageResult
@@ -28,6 +29,9 @@ _KEPT = ("running_mean", "running_var")
 
 #: layers that run over steps, as a point's operation names them
 _RECURRENT = re.compile(r"\((?:LSTM|GRU|SimpleRNN|RNN)\)$")
+
+#: the argument by which layers keep them
+_MOMENTUM = "momentum"
 
 #: calls that end each sequence at its own length, and the argument that does so in Paddle
 _PACKS = ("torch.nn.utils.rnn.pack_padded_sequence", "torch.nn.utils.rnn.pack_sequence")
@@ -56,7 +60,9 @@ def add(result: CheckResult) -> None:
         if stage.divergence is not None and _is_open(stage):
             found = hints(stage.divergence)
             _lead_to_calls(stage.divergence, found)
-            stage.findings += [hint for hint in found if not (stage.name == FORWARD and _is_of_training(hint))]
+            stage.findings += [
+                hint for hint in found if not (stage.name == FORWARD and _is_of_training(hint)) and _fits_what_is_seen(hint, stage)
+            ]
         stage.findings.sort(key=lambda finding: finding.rule in POINTERS)
 
 
@@ -68,6 +74,14 @@ def _is_open(stage: StageResult) -> bool:
     if stage.verdict != DIVERGED or stage.divergence is None or stage.divergence.axis is not None:
         return False
     return not any(finding.proven for finding in stage.findings)
+
+
+def _fits_what_is_seen(hint: Finding, stage: StageResult) -> bool:
+    """Whether a hint is of the momentum, where momenta are seen to differ."""
+    if not any(finding.rule == MOMENTUM for finding in stage.findings):
+        return True
+    entry = entry_of(hint.rule.partition("/")[2])
+    return entry is not None and _MOMENTUM in _words(entry.when or "")
 
 
 def hints(divergence: Divergence) -> list[Finding]:

@@ -10,7 +10,7 @@ from paralign.locate.optimizer import watched_steps
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.provenance.programs import given_argument
 from paralign.locate.source.call_arguments import argument_line, bound_line
-from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Pair, Point, StageResult
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Divergence, Finding, Pair, Point, StageResult
 from paralign.stages.backward import drawn_steps
 from paralign.stages.common import added_up
 from paralign.stages.common.judging import FLOAT64
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
     from paralign.capture import Capture
     from paralign.context import Context
+
+#: the rule of a finding that both sides' running statistics keep another share of what they were
+MOMENTUM = "running/momentum"
 
 
 def watch_operations(context: Context, result: StageResult, methods: dict[str, str]) -> bool:
@@ -124,7 +127,7 @@ def first_divergence(context: Context, result: StageResult) -> Divergence | None
     if found.candidate is not None:
         shares = [running.kept(record, context.framework(side)) for record, side in zip(ends, ("reference", "candidate"), strict=True)]
         if None not in shares and shares[0] != shares[1]:
-            _set_momentum(context, found, found.candidate, shares)
+            result.findings.append(_momentum(context, found, found.candidate, shares))
     return found
 
 
@@ -138,17 +141,19 @@ def _name_construction(point: Point | None, capture: Capture) -> None:
         point.code = code_at(built[0])
 
 
-def _set_momentum(context: Context, found: Divergence, point: Point, shares: Sequence[float | None]) -> None:
+def _momentum(context: Context, found: Divergence, point: Point, shares: Sequence[float | None]) -> Finding:
     """Point at the line that sets a wrong momentum, and say what it means."""
     lines = [line for line in (point.source, *point.lines) if line is not None]
     line = argument_line(lines, {"momentum"}) or bound_line(lines, {"momentum"})
     if line is not None:
         watched_steps.move(point, line)
-    found.notes.append(
+    said = (
         f"a step keeps {shares[1]:.6g} of the old statistics here, {shares[0]:.6g} in the reference: "
         "PyTorch's momentum weighs the new ones, Paddle's the old ones"
     )
+    found.notes.append(said)
     given_argument.follow(context, found, point.name.rpartition(".")[0], "momentum", "the momentum comes from here")
+    return Finding(MOMENTUM, said, "let both layers keep the same share")
 
 
 def first_wrong(result: StageResult) -> Divergence | None:
