@@ -196,6 +196,8 @@ def run_stages(
             result.stages.append(_attempt(name, context))
         leave_out_known(result)
         leave_out_without_effect(result)
+        if name == "loss" and "backward" not in names:
+            ask_parameters(context, result)
         rest_on_nothing(result, context.unplaced)
         say_follows(result, carried, guessed=context.guessed)
     other_axis.add(result)
@@ -244,6 +246,19 @@ def leave_out_without_effect(result: CheckResult) -> None:
     loss.notes.append(f"{', '.join(p.key for p in wrong)}: {WITHOUT_EFFECT} ({len(felt)} were compared, see `backward`)")
     loss.verdict = overall([pair.verdict for pair in loss.pairs if pair.judged])
     loss.divergence, loss.divergences = None, []
+
+
+def ask_parameters(context: Context, result: CheckResult) -> None:
+    """Whether a parameter feels what differs in a ``loss`` that diverged by gradients alone.
+
+    For checks without ``backward``: its first step is run for it, and nothing of it is kept but what it says of the loss.
+    """
+    loss = result.stages[-1]
+    wrong = [pair for pair in loss.pairs if pair.wrong]
+    if loss.verdict != DIVERGED or loss.findings or not wrong or not all(map(_is_gradient, wrong)):
+        return
+    first_step = replace(context, settings=replace(context.settings, steps=1), artifacts=dict(context.artifacts), used=dict(context.used))
+    leave_out_without_effect(CheckResult([loss, _attempt("backward", first_step)]))
 
 
 def _is_gradient(pair: Pair) -> bool:

@@ -60,7 +60,7 @@ def judge(context: Context, result: StageResult, captures: tuple[Capture, Captur
 
 
 def _judge_set(context: Context, result: StageResult, captures: tuple[Capture, Capture], one: _Set) -> None:
-    lost = [_lost(capture, one.number) for capture in captures]
+    lost = [lost_reason(capture, one.number) for capture in captures]
     if lost[0]:
         result.warnings.append(f"{one.name}: not judged, as the reference fails there: {lost[0]}")
         return
@@ -70,7 +70,7 @@ def _judge_set(context: Context, result: StageResult, captures: tuple[Capture, C
         result.findings.append(Finding("forward/fails", cause, "have it take what the reference takes", proven=True))
         return
     tolerance = context.settings.tolerance_of("forward")
-    pairs = paired(*captures, _points(captures, one.number, (one.method.reference_run, one.method.candidate_run)), one.method, tolerance)
+    pairs = paired(*captures, points(captures, one.number, (one.method.reference_run, one.method.candidate_run)), one.method, tolerance)
     for pair in pairs:
         pair.key = f"{pair.key} ({one.name})"
         if pair.verdict in (UNDERPOWERED, NOT_TESTED):
@@ -84,19 +84,20 @@ def _judge_set(context: Context, result: StageResult, captures: tuple[Capture, C
         result.notes.append(f"only further inputs show it: {wrong[0].key} is {wrong[0].error or 0.0:.2g} away")
         return
     asked = one.kind is Kind.SPECIFIED
-    native = [ends for ends in _points(captures, one.number, (DOUBLE, NATIVE)) if asked or _is_finite(captures, ends)]
+    native = [ends for ends in points(captures, one.number, (DOUBLE, NATIVE)) if asked or _is_finite(captures, ends)]
     before = len(result.pairs)
     precision.judge(result, captures, native, one.first, tolerance)
     for pair in result.pairs[before:]:
         pair.notes.append(one.name)
 
 
-def _points(captures: tuple[Capture, Capture], number: int, runs: tuple[str, str]) -> list[tuple[Record | None, Record | None, str]]:
+def points(captures: tuple[Capture, Capture], number: int, runs: tuple[str, str]) -> list[tuple[Record | None, Record | None, str]]:
+    """The outputs of both sides on one set of inputs, side by side."""
     first, second = (final(c, name=name_of("output", number), run=run) for c, run in zip(captures, runs, strict=True))
     return points_of(first, second)
 
 
-def _lost(capture: Capture, number: int) -> str:
+def lost_reason(capture: Capture, number: int) -> str:
     """Why a side has no outputs on a set of inputs; '' where it has."""
     answer = Forward.answer(capture)
     failed = [answer.lost.get(f"{run} {number}", "") for run in answer.runs]

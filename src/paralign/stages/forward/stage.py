@@ -18,7 +18,7 @@ from paralign.stages.common import added_up, lower_precision, nonfinite, precisi
 from paralign.stages.common.forward_passes import forward_order, record
 from paralign.stages.common.judging import FLOAT64, PARTLY, Noises, choose, conclude, final, paired, points_of, weakest
 from paralign.stages.common.repeatability import HIDING, REPEATED, SAID, explains, say_distance
-from paralign.stages.forward import further, handed, moved_weights
+from paralign.stages.forward import further, handed, later_batches, moved_weights
 from paralign.worker.protocol import Forward, Lowered
 from paralign.worker.sides.session import DOUBLE, NATIVE
 
@@ -47,8 +47,9 @@ def run(context: Context) -> StageResult:
     So too where parameters of zeros hide what is multiplied by them, as those of a residual branch do that begins as nothing.
     """
     result = judged(context)
-    if result.verdict == ALIGNED:
-        return result if context.settings.draws else _unhidden(context, result)  # a judge moves what is constant by itself
+    if result.verdict == ALIGNED and not context.settings.draws:  # a judge moves what is constant by itself, and draws further inputs
+        result = _unhidden(context, result)
+        return later_batches.judged(context, result, judged) if result.verdict == ALIGNED else result
     if result.verdict == UNDERPOWERED and any(p.reference is not None and p.verdict == UNDERPOWERED for p in result.pairs):
         return _unblocked(context, result)
     return result

@@ -1,0 +1,98 @@
+"""What only further batches of the loader hold shows in ``forward``, at its own line."""
+
+from __future__ import annotations
+
+import pytest
+from tests.e2e.written_projects import checked, line_of
+
+from paralign.model import ALIGNED, DIVERGED, ERROR
+
+pytest.importorskip("torch")
+pytest.importorskip("paddle")
+
+LOADER = """
+    import numpy as np
+    WIDTH, CLASSES, PAD, PADDED = 6, 4, 0, {padded}
+
+    def build_dataloader(split):
+        random, found = np.random.default_rng(3), []
+        for number in range({count}):
+            x = random.integers(1, 9, (5, 7))
+            if number in PADDED:
+                x[1:, -2:] = PAD
+            found.append((tensor(x), tensor(random.integers(0, CLASSES, 5))))
+        return found
+"""
+
+REFERENCE = """
+    import torch
+    tensor = torch.as_tensor
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = torch.nn.Embedding(9, 6)
+            self.outer = torch.nn.Linear(6, 4)
+
+        def forward(self, x):
+            held = self.table(x)
+            kept = (x != 0).unsqueeze(-1).to(held.dtype)
+            mean = (held * kept).sum(1) / kept.sum(1)
+            return self.outer(mean)
+
+    def build_model():
+        return Model()
+"""
+
+PORT = """
+    import paddle
+    tensor = paddle.to_tensor
+
+    class Model(paddle.nn.Layer):
+        def __init__(self):
+            super().__init__()
+            self.table = paddle.nn.Embedding(9, 6)
+            self.outer = paddle.nn.Linear(6, 4)
+
+        def forward(self, x):
+            held = self.table(x)
+            kept = (x != 0).unsqueeze(-1).astype(held.dtype)
+            mean = (held * kept).sum(1) / kept.sum(1)
+            return self.outer(mean)
+
+    def build_model():
+        return Model()
+"""
+
+#: a sum over words that are none
+UNMASKED = PORT.replace("mean = (held * kept).sum(1)", "mean = held.sum(1)")
+
+#: a check of one's own that only padded batches meet
+REFUSED = PORT.replace("held = self.table(x)\n", "held = self.table(x)\n            assert int(x.min()) > 0, 'a word is missing'\n")
+
+
+def forward(tmp_path, port, padded="(2,)", count=4):
+    loader = LOADER.format(padded=padded, count=count)
+    return checked(tmp_path, REFERENCE + loader, port + loader, "forward")
+
+
+@pytest.mark.parametrize(("padded", "number"), [("(2,)", 2), ("(1, 3)", 1), ("(3,)", 3)])
+def test_a_mask_that_later_batches_feel_is_named_by_its_line(tmp_path, padded, number):
+    found = forward(tmp_path, UNMASKED, padded)
+    assert found.verdict == DIVERGED
+    assert found.worst.key.endswith(f"(batch {number})")
+    assert found.divergence.candidate.source.endswith(f":{line_of(UNMASKED, 'mean = held.sum(1)')}")
+
+
+@pytest.mark.parametrize(("count", "said"), [(4, "4 batches"), (2, "2 batches"), (1, "1 batches")])
+def test_a_right_port_says_how_many_were_looked_at(tmp_path, count, said):
+    found = forward(tmp_path, PORT, "(2,)", count)
+    assert found.verdict == ALIGNED
+    assert said in [str(each) for each in found.coverage]
+
+
+def test_a_candidate_that_fails_on_a_later_batch_is_an_error(tmp_path):
+    found = forward(tmp_path, REFUSED)
+    assert found.verdict == ERROR
+    assert found.failure["side"] == "candidate"
+    assert "batch 2" in found.failure["message"]
