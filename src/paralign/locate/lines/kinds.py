@@ -114,7 +114,9 @@ def _of_steps(judgement: Judgement, trial: Trial, slices: Slices | None) -> tupl
     """The kind of fault of operations of several layers, and which of them is the likeliest."""
     pair = regions.of_one_layer(judgement, trial.region)
     if pair is not None:
-        return (Kind.DIFFERENT, *pair)
+        twin, maker = pair
+        turned = _turned(judgement, maker, twin)
+        return (Kind.ORDER, twin, turned) if turned is not None else (Kind.DIFFERENT, twin, maker)
     told = strongest(REGION_RULES, Region(judgement, trial, slices))
     return Kind.REGION, trial.due.maker, told.answer if told is not None else trial.suspect
 

@@ -171,7 +171,8 @@ class Passage:
     def right(self) -> list[tuple[Graph, Operation]]:
         """Right operations of the run as it is, and of the mended one.
 
-        None that takes a result of one at fault: it is right by what was put in its place.
+        None that takes a result of one at fault: it is right by what was put in its place. None of the kind that brings elements into
+        another order than the reference has.
         """
         found: list[tuple[Graph, Operation]] = []
         for run in dict.fromkeys((self.judgement, self.guilt.mended or self.judgement)):
@@ -179,6 +180,8 @@ class Passage:
                 if operation.number in self.guilty or not _is_right(run, operation, self.guilt.replaced):
                     continue
                 if any(maker.number in self.guilty for maker in makers(operation.inputs)):
+                    continue
+                if operation.kind == self.operation.kind and any(map(run.disordered, operation.outputs)):
                     continue
                 found.append((run.candidate, operation))
         return found
