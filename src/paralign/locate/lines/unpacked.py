@@ -1,7 +1,7 @@
 """Parts of one tensor that get each other's names.
 
-``gate, value = split(x)`` for ``value, gate``: what takes them is written as in the reference; where they are named is the line to be edited. The reference names the same parts of the
-same tensor with the same words, in another order.
+``gate, value = split(x)`` for ``value, gate``: what takes them is written as in the reference; where they are named is the line to be
+edited. The reference names the same parts of the same tensor with the same words, in another order.
 """
 
 from __future__ import annotations
