@@ -46,7 +46,7 @@ class Searched:
     ``clean``: what differs was searched down to the rounding of one constant, in float64, and no operation was found guilty.
     ``untested``: what is said of bounds and constants that differ and that no value shows.
     ``branches``: side -> where its native run takes another way than that in float64.
-    ``finer``: what one side alone computes natively in a higher precision than it is given.
+    ``finer``: what one side alone computes natively in a higher precision than it is given; ``coarser``: in a lower one.
     """
 
     divergences: list[Divergence] = field(default_factory=list)
@@ -55,7 +55,8 @@ class Searched:
     clean: bool = False
     untested: list[str] = field(default_factory=list)
     branches: dict[str, other_ways.OtherWay] = field(default_factory=dict)
-    finer: element_types.Finer | None = None
+    finer: element_types.OneSided | None = None
+    coarser: element_types.OneSided | None = None
 
 
 def forward(context: Context, *, diverged: bool = False) -> Searched:
@@ -121,8 +122,8 @@ def _searched(watched: Watched, *, diverged: bool, whole: bool = True) -> Search
     found.sort(key=lambda guilt: not guilt.confirmed)  # what an experiment has shown, before what only ends in a wrong output
     divergences = divergences_of(repairing.repaired(watched, judgement, found), watched)
     natives = watched.natives()
-    lowered, raised = element_types.lowered(judgement, natives), element_types.raised(natives)
-    notes += [*watched.remarks(), *raised]
+    lowered, coarser = element_types.lowered(judgement, natives), element_types.coarser(natives)
+    notes += [*watched.remarks(), *element_types.raised(coarser)]
     untested: list[str] = []
     if whole:
         clamped, hidden = unreached.unreached(judgement), differing_constants.unshown(judgement, natives)
@@ -131,7 +132,7 @@ def _searched(watched: Watched, *, diverged: bool, whole: bool = True) -> Search
         untested = list(filter(None, (clamped.warning, hidden.warning)))
     branches = {} if watched.run_name == NATIVE else _branches((judgement.reference, judgement.candidate), natives)
     finer = element_types.finer(judgement, natives)
-    return Searched(divergences + lowered, notes, blurred, clean and not lowered, untested, branches, finer)
+    return Searched(divergences + lowered, notes, blurred, clean and not lowered, untested, branches, finer, coarser)
 
 
 def _search(watched: Watched, judgement: Judgement, *, finely: bool) -> tuple[list[Guilt], list[str], bool]:

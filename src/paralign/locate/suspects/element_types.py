@@ -86,36 +86,64 @@ def _add(found: dict[str | None, Divergence], divergence: Divergence) -> None:
     known.repeats += known is not divergence
 
 
-def raised(natives: tuple[Graph | None, Graph | None]) -> list[str]:
+def raised(coarser: OneSided | None) -> list[str]:
     """A remark where the reference alone computes in a lower precision than it is given."""
-    first, second = natives
-    if first is None or second is None:
+    if coarser is None or coarser.side != "reference":
         return []
-    own = _own_precision(first)
-    if own is None or _lowers(second, own):
-        return []
-    low = [o for o in first.operations if _coarser(o, own)]
-    if not low:
-        return []
-    where = f"{low[0].module or 'the model'} ({_precision(low[0])})"
-    return [f"the reference computes {len(low)} operations in a lower precision than its weights have, the candidate none: {where}"]
+    where = f"{coarser.module} ({coarser.dtype})"
+    return [f"the reference computes {coarser.count} operations in a lower precision than its weights have, the candidate none: {where}"]
 
 
 @dataclass(frozen=True)
-class Finer:
-    """One side computes natively in a higher precision than it is given, the other does not.
+class OneSided:
+    """One side alone computes natively in another precision than it is given.
 
-    ``count`` operations that come to the outputs do, the first at ``source`` in ``dtype``; ``counterpart`` is the other side's line for it.
+    ``count`` operations that come to the outputs do, the first in ``module``, at ``source``, in ``dtype``; ``counterpart`` is the other
+    side's line for it, where that was sought.
     """
 
     side: str
     count: int
     dtype: str
     source: str | None
+    module: str
     counterpart: str | None = None
 
 
-def finer(judgement: Judgement, natives: tuple[Graph | None, Graph | None]) -> Finer | None:
+def coarser(natives: tuple[Graph | None, Graph | None]) -> OneSided | None:
+    """What one side alone computes in a lower precision than the reference is given.
+
+    Args:
+        natives: both sides' native runs.
+    """
+    first, second = natives
+    own = None if first is None else _own_precision(first)
+    if first is None or second is None or own is None:
+        return None
+    found = [_computed_coarser(graph, own) for graph in (first, second)]
+    if bool(found[0]) == bool(found[1]):
+        return None
+    if found[0]:
+        return _one_sided("reference", first, found[0])
+    return _one_sided("candidate", second, found[1])
+
+
+def _computed_coarser(graph: Graph, own: float) -> list[Operation]:
+    """The operations that round more coarsely than the reference is given.
+
+    Those from which something comes to the outputs.
+    """
+    reaching = _reaching(graph)
+    return [operation for operation in graph.operations if operation in reaching and _coarser(operation, own)]
+
+
+def _one_sided(side: str, graph: Graph, operations: Sequence[Operation], counterpart: str | None = None) -> OneSided:
+    """What is said of the operations of one side: their number and the first of them."""
+    first = operations[0]
+    return OneSided(side, len(operations), _precision(first) or "", own_line(graph, first), first.module or "the model", counterpart)
+
+
+def finer(judgement: Judgement, natives: tuple[Graph | None, Graph | None]) -> OneSided | None:
     """What one side alone computes in a higher precision than its weights and inputs have.
 
     Args:
@@ -129,12 +157,12 @@ def finer(judgement: Judgement, natives: tuple[Graph | None, Graph | None]) -> F
     if bool(found[0]) == bool(found[1]):
         return None
     if found[1]:
-        return Finer("candidate", len(found[1]), _precision(found[1][0]) or "", own_line(second, found[1][0]))
+        return _one_sided("candidate", second, found[1])
     numbers = {native: number for number, native in _by_number(judgement.reference, first).items()}
     there = None
     for operation in found[0]:
         there = there or _line_of_twin(judgement, numbers.get(operation))
-    return Finer("reference", len(found[0]), _precision(found[0][0]) or "", own_line(first, found[0][0]), there)
+    return _one_sided("reference", first, found[0], there)
 
 
 def _line_of_twin(judgement: Judgement, number: int | None) -> str | None:

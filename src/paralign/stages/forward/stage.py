@@ -12,7 +12,7 @@ from paralign.context import spent
 from paralign.errors import WorkerFailed
 from paralign.locate import first_module, pipeline
 from paralign.locate.optimizer.setting_lines import code_at
-from paralign.locate.suspects.element_types import LOWER, Finer
+from paralign.locate.suspects.element_types import LOWER, OneSided
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Divergence, Noise, Pair, Point, StageResult, Unjudged
 from paralign.stages.common import added_up, lower_precision, nonfinite, precision
 from paralign.stages.common.forward_passes import forward_order, record
@@ -148,6 +148,8 @@ def judged(context: Context) -> StageResult:
         further.judge(context, result, (reference, candidate), method)
     _say_branches(result, branches)
     _say_finer(result, finer)
+    if searched.coarser is not None:
+        result.coverage.append(_counted(searched.coarser))
     precision.say_types(result, points_of(final(reference, name="output", run=NATIVE), final(candidate, name="output", run=NATIVE)))
     if result.verdict == DIVERGED and result.divergence is None:
         result.divergence = _located(result, reference, candidate, method)
@@ -187,14 +189,14 @@ def _say_branches(result: StageResult, branches: dict[str, OtherWay]) -> None:
     result.divergences = [result.divergence]
 
 
-def _say_finer(result: StageResult, finer: Finer | None) -> None:
+def _say_finer(result: StageResult, finer: OneSided | None) -> None:
     """Say in the row what one side alone computes in a higher precision than it is given.
 
     A native output that diverged did so there.
     """
     if finer is None:
         return
-    result.coverage.append(Coverage(f"operations in {finer.dtype} in the {finer.side} alone", finer.count))
+    result.coverage.append(_counted(finer))
     where = "" if finer.source is None else f", first at {PurePath(finer.source).name}"
     result.notes.append(
         f"the {finer.side} alone computes {finer.count} operations natively in {finer.dtype}, a higher precision than that of its weights "
@@ -205,6 +207,11 @@ def _say_finer(result: StageResult, finer: Finer | None) -> None:
         ends = [Point("the model itself", "", line, code_at(line)) for line in (finer.source, finer.counterpart)]
         result.divergence = Divergence(ends[0], ends[1], native[0], what=LOWER)
         result.divergences = [result.divergence]
+
+
+def _counted(found: OneSided) -> Coverage:
+    """How many operations one side alone computes in another precision than it is given."""
+    return Coverage(f"operations in {found.dtype} in the {found.side} alone", found.count)
 
 
 def _locate(context: Context, result: StageResult, method: Method, *, coarse: bool) -> pipeline.Searched:
