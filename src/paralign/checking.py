@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from paralign.run.project import Project, SideSettings
 
 #: said of each stage that diverges under weights whose places nothing has proven
-GUESSED = "the places of some weights are guessed (see `weights`): what differs here may only follow from a wrong place"
+GUESSED = "the places of {} of {} weights are guessed (see `weights`): what differs here may only follow from a wrong place"
 
 #: said of each stage that would diverge while names leave weights without a place
 UNTOLD = (
@@ -199,7 +199,7 @@ def run_stages(
         if name == "loss" and "backward" not in names:
             ask_parameters(context, result)
         rest_on_nothing(result, context.unplaced)
-        say_follows(result, carried, guessed=context.guessed)
+        say_follows(result, carried, guessed=_guessed(context))
     other_axis.add(result)
     hints.add(result)
     return result
@@ -292,19 +292,28 @@ def rest_on_nothing(result: CheckResult, unplaced: int) -> None:
     last.doubt(UNTOLD.format(unplaced))
 
 
-def say_follows(result: CheckResult, carried: StageResult | None, *, guessed: bool = False) -> None:
-    """Say of a diverged last stage which earlier divergence it may have inherited."""
+def _guessed(context: Context) -> tuple[int, int]:
+    """How many weights are where order and use suggest, and how many have a place."""
+    plan = context.plan
+    return (len(plan.unsure), len(plan.sources)) if context.guessed and plan is not None else (0, 0)
+
+
+def say_follows(result: CheckResult, carried: StageResult | None, *, guessed: tuple[int, int] = (0, 0)) -> None:
+    """Say of a diverged last stage which earlier divergence it may have inherited.
+
+    ``guessed``: how many weights are at places that nothing has proven, and of how many.
+    """
     *before, last = result.stages
     wrong = [s.name for s in before if s.verdict == DIVERGED]
     hidden = carried is not None and carried.verdict == DIVERGED and "weights" not in {s.name for s in result.stages}
     if last.verdict == DIVERGED:
         inherits = [*BY_NAME[last.name].follows, *(_OF_EVALUATIONS if _is_evaluation_alone(last) else ())]
         last.follows = [name for name in inherits if name in wrong or (hidden and name == "weights")]
-    if guessed and last.verdict == DIVERGED and BY_NAME[last.name].needs_weights and last.name != "weights":
+    if guessed[0] and last.verdict == DIVERGED and BY_NAME[last.name].needs_weights and last.name != "weights":
         if "weights" in {stage.name for stage in before}:
-            last.warnings.insert(0, GUESSED)  # the stage `weights` tells the doubt
+            last.warnings.insert(0, GUESSED.format(*guessed))  # the stage `weights` tells the doubt
         else:
-            last.doubt(GUESSED)
+            last.doubt(GUESSED.format(*guessed))
     if not hidden or not BY_NAME[last.name].needs_weights:
         return
     if not any(_speaks_of_weights(s) for s in result.stages):

@@ -6,6 +6,7 @@ import pytest
 from tests.e2e.written_projects import checked, line_of
 
 from paralign.model import ALIGNED, DIVERGED, ERROR
+from paralign.stages.forward import later_batches
 
 pytest.importorskip("torch")
 pytest.importorskip("paddle")
@@ -96,3 +97,44 @@ def test_a_candidate_that_fails_on_a_later_batch_is_an_error(tmp_path):
     assert found.verdict == ERROR
     assert found.failure["side"] == "candidate"
     assert "batch 2" in found.failure["message"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [({"SECONDS": -1.0}, "both sides took"), ({"BYTES": 0}, "those of one batch take 0 MB, more than 0 MB")],
+    ids=["seconds", "bytes"],
+)
+def test_a_limit_that_stops_it_is_said_in_numbers(tmp_path, monkeypatch, limits, reason):
+    for name, value in limits.items():
+        monkeypatch.setattr(later_batches, name, value)
+    found = forward(tmp_path, UNMASKED, "(2,)", 5)
+    assert found.verdict == ALIGNED
+    assert "1 of 5 batches" in [str(each) for each in found.coverage]
+    assert any("compared on 1 batch, not on 4" in note and reason in note for note in found.notes), found.notes
+
+
+def test_another_method_than_float64_is_said(tmp_path):
+    def narrow(program, dtype):
+        refusal = f"if held.dtype != {dtype}:\n                raise RuntimeError('float32 only')\n"
+        return program.replace("held = self.table(x)\n", f"held = self.table(x)\n            {refusal}")
+
+    loader = LOADER.format(padded="(2,)", count=3)
+    sides = narrow(REFERENCE, "torch.float32") + loader, narrow(PORT, "paddle.float32") + loader
+    found = checked(tmp_path, *sides, "forward")
+    assert "1 of 3 batches" in [str(each) for each in found.coverage], found.coverage
+    assert any("not on 3: they are judged by another method than float64" in note for note in found.notes), found.notes
+
+
+def test_a_loader_of_one_batch_has_no_further_ones(tmp_path, monkeypatch):
+    monkeypatch.setattr(later_batches, "SECONDS", -1.0)
+    found = forward(tmp_path, PORT, "(2,)", 1)
+    assert "1 batches" in [str(each) for each in found.coverage]
+    assert not any("compared on 1 batch" in note for note in found.notes)
+
+
+def test_a_batch_that_the_reference_refuses_is_missing_in_the_count(tmp_path):
+    loader = LOADER.format(padded="(2,)", count=4)
+    refused = REFERENCE.replace("held = self.table(x)\n", "assert int(x.min()) > 0\n            held = self.table(x)\n")
+    found = checked(tmp_path, refused + loader, PORT + loader, "forward")
+    assert found.verdict == ALIGNED
+    assert "3 of 4 batches" in [str(each) for each in found.coverage], found.coverage

@@ -461,11 +461,11 @@ def carried(verdict):
 @pytest.mark.parametrize(
     ("names", "guessed", "weights", "doubts"),
     [
-        (("forward",), True, ALIGNED, [GUESSED]),
-        (("weights", "forward"), True, ALIGNED, []),  # the stage `weights` has told it
-        (("forward",), False, DIVERGED, [UNCARRIED]),
-        (("weights", "forward"), False, DIVERGED, []),
-        (("forward",), False, ALIGNED, []),
+        (("forward",), (3, 8), ALIGNED, [GUESSED.format(3, 8)]),
+        (("weights", "forward"), (3, 8), ALIGNED, []),  # the stage `weights` has told it
+        (("forward",), (0, 0), DIVERGED, [UNCARRIED]),
+        (("weights", "forward"), (0, 0), DIVERGED, []),
+        (("forward",), (0, 0), ALIGNED, []),
     ],
 )
 def test_what_a_check_rests_on_is_a_doubt_of_it(names, guessed, weights, doubts):

@@ -109,9 +109,37 @@ def test_a_wrong_port_of_such_a_model_diverges_at_its_line_under_the_likeliest_p
     assert mapped(result)["steps.4.log_s"] == "mix.1.middle"
     assert any("places are guessed by order and use" in warning for warning in result["weights"].warnings)
     assert any("places are guessed by order and use" in doubt for doubt in result["weights"].doubts)
-    assert any("the places of some weights are guessed" in warning for warning in result["forward"].warnings)
+    assert any("weights are guessed (see `weights`)" in warning for warning in result["forward"].warnings)
     assert not result["forward"].doubts
     assert "factor" in result["forward"].divergence.candidate.code
+    (told,) = (w for w in result["forward"].warnings if w.startswith("the places of "))
+    count, whole = int(told.split()[3]), int(told.split()[5])
+    assert 2 <= count <= whole
+    assert not result["forward"].divergence.confirmed
+    assert any("whose place is guessed" in note for note in result["forward"].divergence.notes)
+
+
+def test_a_fault_that_takes_no_guessed_weight_stays_confirmed():
+    """Equal branches whose places nothing proves, and a fault before them at an operation without weights."""
+
+    class Branches(torch.nn.Module):
+        def __init__(self, names, factor):
+            super().__init__()
+            self.factor = factor
+            for name in names:
+                setattr(self, name, torch.nn.Linear(SIZE, SIZE))
+            self.names = names
+
+        def forward(self, x):
+            x = torch.exp(x * self.factor)
+            first, second = (getattr(self, name) for name in self.names)
+            return torch.tanh(second(torch.relu(first(x))))
+
+    result = checked(lambda: Branches(("one", "two"), 0.5), lambda: Branches(("left", "right"), 0.25))
+    assert [s.verdict for s in result.stages] == [UNDERPOWERED, DIVERGED]
+    divergence = result["forward"].divergence
+    assert divergence.confirmed
+    assert not any("whose place is guessed" in note for note in divergence.notes)
 
 
 # -- lists of parameters, one against several, used in another order of lines ------------------------------------------------

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from paralign.locate import guessed_places
 from paralign.locate.described import divergence, merged
 from paralign.locate.lines.kinds import REGION_RULES
 from paralign.locate.lines.rule import ablated
@@ -33,6 +34,8 @@ def divergences(found: Iterable[Guilt], watched: Watched | None = None) -> list[
     told = [divergence(guilt, watched) for guilt in guilts]
     regions = [{o.source for o in guilt.trial.region if o.source} for guilt in guilts]
     prefer_shared(told, regions)
+    if watched is not None and watched.context.guessed:
+        guessed_places.doubt(told, guilts, watched.context.plan)
     return merged(told)
 
 

@@ -36,14 +36,20 @@ def judged(context: Context, result: StageResult, judge: Callable[[Context], Sta
     Raises:
         WorkerFailed: the candidate fails on a batch that the reference takes.
     """
-    if not _may_be_looked_at(context, result):
+    if not _is_of_a_loader(context):
         return result
-    fed = _fed(context, result)
+    length = Batch.answer(context.inputs).length if context.inputs is not None else None
+    limit = "" if length == 1 else _limit(context, result)
+    fed = None if limit else _fed(context, result)
     count = 1 if fed is None else Feed.answer(fed).batches
     if fed is None or count == 1:
-        result.coverage.append(Coverage("batches", 1, 1 if fed is not None else None))
+        result.coverage.append(Coverage("batches", 1, 1 if fed is not None else length))
+        if limit:
+            most = min(context.settings.batches, length or context.settings.batches)
+            result.notes.append(f"outputs were compared on 1 batch, not on {most}: {limit}")
         return result
-    number = _first_wrong(context, result, fed, count)
+    whole = count if count < context.settings.batches else length  # the loader has ended
+    number = _first_wrong(context, result, fed, (count, whole))
     if number is None:
         return result
     found = _judged_on(context, number, judge)
@@ -53,18 +59,30 @@ def judged(context: Context, result: StageResult, judge: Callable[[Context], Sta
     for pair in found.pairs:
         pair.key = f"{pair.key} (batch {number})"
     found.notes.insert(0, f"only further batches show it: the outputs on {number} before batch {number} agree")
-    found.coverage.append(Coverage("batches", number + 1))
+    found.coverage.append(Coverage("batches", number + 1, whole))
     return found
 
 
-def _may_be_looked_at(context: Context, result: StageResult) -> bool:
-    """Whether inputs come from the loader, and outputs were judged in float64 at little cost."""
+def _is_of_a_loader(context: Context) -> bool:
+    """Whether the inputs are the loader's first batch, and further ones are wanted."""
     if context.inputs is None or context.inputs.manifest.stage != Batch.task or context.settings.batches < 2:  # noqa: PLR2004 - one further
         return False
-    if result.method != FLOAT64.name or context.drawn or context.settings.draws or context.moved:
-        return False
-    sizes = [8 * pair.stats.count for pair in result.pairs if pair.stats is not None]
-    return sum(result.seconds.get(side, 0.0) for side in ("reference", "candidate")) <= SECONDS and sum(sizes) <= BYTES
+    return not (context.settings.draws or context.moved)
+
+
+def _limit(context: Context, result: StageResult) -> str:
+    """Why no further batch is looked at; '' where one is."""
+    if result.method != FLOAT64.name:
+        return f"they are judged by another method than float64 ({result.method})"
+    if context.drawn:
+        return "they are random, and each batch would need the reference's draws"
+    seconds = sum(result.seconds.get(side, 0.0) for side in ("reference", "candidate"))
+    if seconds > SECONDS:
+        return f"both sides took {seconds:.0f} s for the first, more than {SECONDS:.0f} s"
+    size = sum(8 * pair.stats.count for pair in result.pairs if pair.stats is not None)
+    if size > BYTES:
+        return f"those of one batch take {size >> 20:,} MB, more than {BYTES >> 20} MB"
+    return ""
 
 
 def _fed(context: Context, result: StageResult) -> Capture | None:
@@ -76,8 +94,12 @@ def _fed(context: Context, result: StageResult) -> Capture | None:
         return None
 
 
-def _first_wrong(context: Context, result: StageResult, fed: Capture, count: int) -> int | None:
-    """The first of these batches whose outputs differ; None where none does."""
+def _first_wrong(context: Context, result: StageResult, fed: Capture, counts: tuple[int, int | None]) -> int | None:
+    """The first of these batches whose outputs differ; None where none does.
+
+    ``counts``: how many there are, and how many the loader has, as far as that is known.
+    """
+    count, whole = counts
     captures = context.record_both("forward-batches", Forward([DOUBLE, NATIVE], draws=count), {"inputs": fed})
     compared = 1
     for number in range(1, count):
@@ -93,7 +115,7 @@ def _first_wrong(context: Context, result: StageResult, fed: Capture, count: int
         if any(pair.verdict == DIVERGED for pair in pairs):
             return number
         compared += 1
-    result.coverage.append(Coverage("batches", compared, count if count < context.settings.batches else None))
+    result.coverage.append(Coverage("batches", compared, whole or (count if compared < count else None)))
     return None
 
 

@@ -17,7 +17,7 @@ from paralign.errors import UsageError
 from paralign.worker.datasets import loaders, whole
 from paralign.worker.datasets.facts import class_names, decoders
 from paralign.worker.draws.tape import Tape
-from paralign.worker.protocol import Batch, Data, DataSeen, Given, Nothing, Samples
+from paralign.worker.protocol import Batch, BatchTaken, Data, DataSeen, Given, Nothing, Samples
 from paralign.worker.values.trees import leaves, to_value
 
 if TYPE_CHECKING:
@@ -334,7 +334,7 @@ def split_batch(batch: Any) -> Tuple[Any, Any]:
     )
 
 
-def batch(session: Session, writer: CaptureWriter, options: Batch, values: Dict[str, Capture]) -> Nothing:  # noqa: ARG001 - every task has these
+def batch(session: Session, writer: CaptureWriter, options: Batch, values: Dict[str, Capture]) -> BatchTaken:  # noqa: ARG001 - every task has these
     """One batch of the side's data loader, as ``inputs`` and ``labels``."""
     session.seed()
     loader = session.function("build_dataloader")(options.split)
@@ -343,7 +343,7 @@ def batch(session: Session, writer: CaptureWriter, options: Batch, values: Dict[
         session.save_tree(writer, "inputs", inputs, role="input")
         writer.flush()  # a shard of their own, as in `forward`: equal ones become one file
         session.save_tree(writer, "labels", labels, role="input")
-        return Nothing()
+        return BatchTaken(length_of(loader))
     raise UsageError(
         f"the data loader of split {options.split!r} gave no batch",
         where=session.side,

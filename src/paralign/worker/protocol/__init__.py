@@ -5,6 +5,7 @@ With their options and answers.
 
 from paralign.worker.protocol.data_tasks import (
     Batch,
+    BatchTaken,
     Collated,
     Data,
     DataSeen,
@@ -164,6 +165,7 @@ __all__ = [
     "Backward",
     "Batch",
     "BatchLosses",
+    "BatchTaken",
     "BatchesJudged",
     "BuildFailure",
     "Called",

@@ -206,8 +206,15 @@ class Trace(Task[SampleTraced], task="trace"):
     draws: bool = False
 
 
+@dataclass
+class BatchTaken:
+    """``length``: how many batches the loader says it has; None of one that does not say."""
+
+    length: Optional[int] = None
+
+
 @dataclass(frozen=True)
-class Batch(Task[Nothing], task="batch"):
+class Batch(Task[BatchTaken], task="batch"):
     """Record the first batch of a loader, or a later one, as inputs and labels."""
 
     split: str
