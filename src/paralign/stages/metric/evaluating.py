@@ -5,6 +5,7 @@ Its model over its loader, its metric, and the samples that these saw.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -81,7 +82,8 @@ def _judge_figures(context: Context, result: StageResult, order: Own, captures: 
     values = [_values(c, taken) for c in captures]
     sizes = _sizes(captures, answers, taken)
     both = [leaf for leaf in values[0] if leaf in values[1]]
-    apart = [leaf for leaf in both if not _same(values[0][leaf], values[1][leaf], sizes.get(leaf, min(counts)))]
+    batches = len(taken or [])
+    apart = [leaf for leaf in both if not _same(values[0][leaf], values[1][leaf], sizes.get(leaf, min(counts)), batches)]
     if whole:
         apart = [] if _saw_others(result, answers, apart) else _redrawn(context, result, order, values, apart, taken)
     said = {leaf: [_said(side[leaf], one_by_one=taken is not None) for side in values] for leaf in both}
@@ -257,10 +259,11 @@ def _means(values: dict[str, Any], taken: list[int] | None) -> dict[str, Any]:
     return {leaf: np.asarray(value.mean()) for leaf, value in values.items() if value.dtype.kind in "fiub" and value.size}
 
 
-def _same(one: Any, other: Any, samples: Any) -> bool:
+def _same(one: Any, other: Any, samples: Any, batches: int = 0) -> bool:
     """Whether two results differ by rounding: a thousandth, or one sample's decision.
 
-    ``samples`` lie behind a result: a number, or one for each value.
+    ``samples`` lie behind a result: a number, or one for each value, where these are of so many ``batches``. One decision may turn in
+    each of these, and no more than one in all of them: a batch of one sample proves nothing by itself.
     """
     if one.shape != other.shape or one.dtype.kind not in "fiub" or other.dtype.kind not in "fiub":
         return bool(one.shape == other.shape and (one == other).all())
@@ -270,12 +273,24 @@ def _same(one: Any, other: Any, samples: Any) -> bool:
     finite = np.isfinite(first)
     samples = np.maximum(np.broadcast_to(samples, first.shape)[finite], 1)
     first, second = first[finite], second[finite]
-    granted = SAME * np.abs(first)
+    granted, turned = SAME * np.abs(first), 0.0
+    apart = np.abs(first - second) > granted
     for unit in (1.0, 100.0):  # a share, or a percentage, of samples: a decision may turn
-        hits = first * samples / unit
-        counted = (np.abs(hits - np.round(hits)) < COUNTED) & (first <= unit)
+        counted = _counts(first, samples, unit) & _counts(second, samples, unit)
         granted = np.where(counted, np.maximum(granted, TURNED * unit / samples), granted)
-    return bool((np.abs(first - second) <= granted).all())
+        turned = TURNED * unit if counted[apart].all() else turned
+    if not (np.abs(first - second) <= granted).all():
+        return False
+    if not batches or not apart.any():
+        return True
+    away = abs(float(((first - second) * samples).sum()))
+    return bool(away <= SAME * float((np.abs(first) * samples).sum()) + turned * math.ceil(one.size / batches))
+
+
+def _counts(values: Any, samples: Any, unit: float) -> Any:
+    """Where values are as many whole samples of those behind them, in a unit."""
+    hits = values * samples / unit
+    return (np.abs(hits - np.round(hits)) < COUNTED) & (values <= unit)
 
 
 def _said(value: Any, *, one_by_one: bool = False) -> str:
