@@ -322,6 +322,87 @@ def test_equal_weights_drawn_from_other_generators_are_no_divergence():
     assert any("draw with replacement" in note for note in stage.notes)
 
 
+class Part(RandomSampler):
+    """A third of the samples, each at most once, by scattered weights."""
+
+    power = 1.0
+
+    def __iter__(self):
+        weights = np.random.RandomState(5).permutation(np.geomspace(1, 30, self.length)) ** self.power
+        return iter(np.random.choice(self.length, self.length // 3, replace=False, p=weights / weights.sum()).tolist())  # noqa: NPY002
+
+
+class EvenPart(Part):
+    power = 0.0
+
+
+class RootPart(Part):
+    power = 0.5
+
+
+class LaterPart(Part):
+    """The same law at another place of the stream."""
+
+    def __iter__(self):
+        np.random.rand(3)  # noqa: NPY002
+        return super().__iter__()
+
+
+class Clumps(RandomSampler):
+    """Four samples of each of three classes, which may come twice."""
+
+    later = False
+
+    def __iter__(self):
+        np.random.rand(3 * self.later)  # noqa: NPY002
+        for label in np.random.choice(4, 3, replace=False):  # noqa: NPY002
+            yield from (4 * np.random.randint(0, self.length // 4, 4) + label).tolist()  # noqa: NPY002
+
+
+class LaterClumps(Clumps):
+    later = True
+
+
+@pytest.mark.parametrize("other", [RootPart, EvenPart])
+def test_another_law_without_replacement_is_found_by_the_frequencies_of_samples(other):
+    stage = compared(side(Data(60), Loader(Data(60), Part)), side(Data(60), Loader(Data(60), other)))
+    assert stage.verdict == DIVERGED
+    (finding,) = [f for f in stage.findings if f.rule == "data/sampler-law"]
+    assert finding.cause.startswith("the samplers draw with other weights: sample ")
+    assert "times an epoch in the reference" in finding.cause
+    assert "(over 64 epochs)" in finding.cause
+
+
+@pytest.mark.parametrize(("one", "other"), [(Part, LaterPart), (Clumps, LaterClumps)])
+def test_the_same_law_at_another_place_of_the_stream_is_aligned_and_says_how_far_was_looked(one, other):
+    stage = compared(side(Data(60), Loader(Data(60), one)), side(Data(60), Loader(Data(60), other)))
+    assert next(p for p in stage.pairs if p.key == "sampler").verdict == ALIGNED
+    assert not [f for f in stage.findings if f.rule.startswith("data/sampler")]
+    assert any("was compared over 64 epochs: no further apart than chance" in note for note in stage.notes), stage.notes
+
+
+def test_a_loader_that_is_slow_to_build_is_not_built_again_and_accused_of_nothing(monkeypatch):
+    monkeypatch.setattr("paralign.worker.datasets.data.AGAIN_SECONDS", -1.0)
+    stage = compared(side(Data(60), Loader(Data(60), Part)), side(Data(60), Loader(Data(60), EvenPart)))
+    assert not [f for f in stage.findings if f.rule.startswith("data/sampler")]
+    assert any(warning.startswith("the samplers may draw with other weights: sample ") for warning in stage.warnings), stage.warnings
+
+
+def test_a_sampler_that_fails_in_a_later_epoch_keeps_what_it_gave():
+    class Ends(Part):
+        given = 0
+
+        def __iter__(self):
+            self.given += 1
+            if self.given > 12:
+                raise RuntimeError("no further epochs")
+            return super().__iter__()
+
+    stage = compared(side(Data(60), Loader(Data(60), Ends)), side(Data(60), Loader(Data(60), Part)))
+    assert stage.verdict != "error", stage.failure
+    assert not [f for f in stage.findings if f.rule.startswith("data/sampler")]
+
+
 def test_a_loader_without_a_sampler_and_an_endless_one_say_nothing():
     class Endless:
         def __iter__(self):

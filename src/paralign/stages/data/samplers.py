@@ -5,11 +5,12 @@ How many, how often each, and whether the order changes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from paralign.comparison import frequencies
 from paralign.comparison.twosample import distance, kolmogorov
 from paralign.model import ALIGNED, DIVERGED, Finding, Pair, Record, StageResult
 from paralign.worker.protocol import Data
@@ -25,11 +26,16 @@ CHANCE = 1e-5
 
 @dataclass(frozen=True)
 class Epochs:
-    """What one side's sampler gave, epoch by epoch; ``length`` is that of the data set."""
+    """What one side's sampler gave, epoch by epoch; ``length`` is that of the data set.
+
+    ``independent``: no draw depends on another. ``further`` are epochs for the frequencies of samples, of two loaders.
+    """
 
     orders: tuple[Array, ...]
     length: int
     whole: bool
+    independent: bool = False
+    further: tuple[tuple[Array, ...], ...] = field(default=())
 
     @property
     def sorted(self) -> bool:
@@ -61,7 +67,13 @@ def read(capture: Capture) -> Epochs | None:
     records = sorted(capture.select(name="indices", role="state"), key=lambda r: r.step)
     if not about or not records:
         return None
-    return Epochs(tuple(capture.array(r) for r in records), about.length, about.whole)
+    drawn = [capture.array(r) for r in sorted(capture.select(name="drawn", role="state"), key=lambda r: r.step)]
+    halves, start = [], 0
+    for count in about.further:
+        halves.append(tuple(drawn[start : start + count]))
+        start += count
+    orders = tuple(capture.array(r) for r in records)
+    return Epochs(orders, about.length, about.whole, about.independent, tuple(halves))
 
 
 def compare(result: StageResult, reference: Capture, candidate: Capture) -> None:
@@ -70,6 +82,8 @@ def compare(result: StageResult, reference: Capture, candidate: Capture) -> None
     if one is None or other is None:
         return
     finding = _apart(one, other)
+    if finding is None and one.changing and other.changing and not (one.sorted or other.sorted):
+        finding = _law(result, one, other)
     ends = [Record(0, "sampler", "data", "fact", "none", (), text=side.told) for side in (one, other)]
     notes = [] if finding is None else [finding.cause]
     pair = Pair("sampler", ends[0], ends[1], verdict=ALIGNED if finding is None else DIVERGED, judged=finding is not None, notes=notes)
@@ -104,6 +118,37 @@ def _apart(one: Epochs, other: Epochs) -> Finding | None:
     return _weights(one, other) if one.repeating else _left_out(one, other)
 
 
+def _law(result: StageResult, one: Epochs, other: Epochs) -> Finding | None:
+    """A finding where single samples are drawn more often on one side, beyond chance.
+
+    A note or a warning says how far was looked, and what does not suffice for a verdict.
+    """
+    if not (one.further and other.further):
+        if one.repeating or not (one.whole and other.whole):
+            result.notes.append(f"how often each sample is drawn was not compared over more than {len(one.orders)} epochs")
+        return None
+    found = frequencies.compare(one.further, other.further, one.length)
+    if found is None:
+        return None
+    told = (
+        f"sample {found.index} is drawn {found.rates[0]:.3g} times an epoch in the reference, {found.rates[1]:.3g} times in the candidate "
+        f"(over {found.epochs} epochs)"
+    )
+    if found.chance >= frequencies.CHANCE:
+        result.notes.append(
+            f"how often each sample is drawn was compared over {found.epochs} epochs: no further apart than chance makes it "
+            f"({found.chance:.2g}); furthest: {told}"
+        )
+        return None
+    if not found.lasting:
+        result.warnings.append(
+            f"the samplers may draw with other weights: {told}; loaders built anew do not show it, or could not be asked"
+        )
+        return None
+    cause = f"the samplers draw with other weights: {told}; chance makes frequencies so far apart less than once in a million times"
+    return Finding("data/sampler-law", cause, "compare the weights that the samplers are given", proven=True)
+
+
 def _counts(one: Epochs, other: Epochs) -> str:
     distinct = [len(np.unique(side.orders[0])) for side in (one, other)]
     return f"{distinct[0]:,} distinct of {len(one.orders[0]):,}, and {distinct[1]:,} of {len(other.orders[0]):,}"
@@ -134,7 +179,12 @@ def _left_out(one: Epochs, other: Epochs) -> Finding | None:
 
 
 def _weights(one: Epochs, other: Epochs) -> Finding | None:
-    """Two samplers that draw with replacement: whether the indices have one law."""
+    """Two samplers of independent draws with replacement: whether the indices have one law.
+
+    Draws that depend on one another are compared by whole epochs alone, see :func:`_law`.
+    """
+    if not (one.independent and other.independent):
+        return None
     drawn = [np.concatenate(side.orders).astype(np.float64) for side in (one, other)]
     chance = kolmogorov(distance(*drawn), len(drawn[0]) * len(drawn[1]) / (len(drawn[0]) + len(drawn[1])))
     if chance >= CHANCE:

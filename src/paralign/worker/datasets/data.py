@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
@@ -23,6 +24,9 @@ from paralign.worker.values.trees import leaves, to_value
 if TYPE_CHECKING:
     from paralign.capture import Capture, CaptureWriter
     from paralign.worker.sides.session import Session
+
+#: seconds of building a loader up to which it is built once more, to ask the law of its sampler
+AGAIN_SECONDS = 1.0
 
 #: keys under which a batch that is a dict may hold its labels
 LABEL_KEYS = ("labels", "label", "targets", "target", "y")
@@ -57,9 +61,12 @@ def data(session: Session, writer: CaptureWriter, options: Data, values: Dict[st
         _record_dataset(session, writer, dataset, options, answer)
     if "build_dataloader" in session.functions:
         session.seed()
-        loader = session.function("build_dataloader")(split)
+        build = partial(session.function("build_dataloader"), split)
+        began = time.perf_counter()
+        loader = build()
+        quick = time.perf_counter() - began < AGAIN_SECONDS
         answer.dataloader = True
-        _record_batches(session, writer, loader, options, answer)
+        _record_batches(session, writer, loader, options, answer, build if quick else None)
     return answer
 
 
@@ -246,10 +253,14 @@ def following(session: Session, loader: Any, split: str, most: int) -> Iterator[
     yield number, previous.pop(), True
 
 
-def _record_batches(session: Session, writer: CaptureWriter, loader: Any, options: Data, answer: DataSeen) -> None:
+def _record_batches(
+    session: Session, writer: CaptureWriter, loader: Any, options: Data, answer: DataSeen, again: "Optional[Callable[[], Any]]" = None
+) -> None:
     """Record the first batches and the last whole, and all as fingerprints.
 
     Where the order is random, the samples that they hold are recorded too.
+
+    ``again`` builds the loader anew; None where that takes long.
     """
     count, ended, seen = 0, False, 0
     found = whole.Fingerprints(session)
@@ -281,7 +292,7 @@ def _record_batches(session: Session, writer: CaptureWriter, loader: Any, option
         answer.rows = whole.record_rows(session, writer, iter(loader), until=until)
     answer.settings = loaders.settings(loader)
     answer.collate = loaders.users_line_of(getattr(loader, "collate_fn", None))
-    answer.epochs = loaders.record_epochs(session, writer, loader)
+    answer.epochs = loaders.record_epochs(session, writer, loader, again)
 
 
 def length_of(loader: Any) -> "Optional[int]":

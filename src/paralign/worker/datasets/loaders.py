@@ -5,6 +5,8 @@ They are read off PyTorch's and Paddle's loaders alike.
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from functools import partial
 from inspect import getattr_static
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
@@ -28,6 +30,13 @@ _FIRST = (-1, 0, 1)
 
 #: indices of one epoch that are kept: 1.6 MB
 MOST = 200_000
+
+#: epochs that are drawn for the frequencies of single samples, of each of two loaders; seconds and indices after which no more are drawn:
+#: swapping the sides of 64 epochs tells a chance below one in a million
+LAW_EPOCHS, LAW_SECONDS, LAW_DRAWS = 32, 2.0, 4_000_000
+
+#: what samplers are called whose draws do not depend on one another
+INDEPENDENT = ("weighted", "random with replacement")
 
 #: class names of samplers -> what they do; both frameworks' own
 KINDS = {
@@ -116,12 +125,19 @@ def sampler_kind(sampler: Any) -> str:
     return type(sampler).__name__
 
 
-def record_epochs(session: Session, writer: CaptureWriter, loader: Any) -> Optional[EpochsDrawn]:
+def record_epochs(session: Session, writer: CaptureWriter, loader: Any, again: Optional[Callable[[], Any]] = None) -> Optional[EpochsDrawn]:
     """Record the indices that the loader's sampler gives in the first epochs.
 
-    They are ``indices`` of step 0, 1, …; None without a sampler.
+    They are ``indices`` of step 0, 1, …; None without a sampler. Where an epoch is not the whole data set, further epochs follow, as
+    ``drawn`` of step 0, 1, …: the frequencies of single samples show which law the sampler follows.
 
     ``set_epoch`` is called as a training loop would, where there is one, or a number ``epoch`` is set. Nothing is loaded.
+
+    Args:
+        session: of the side.
+        writer: takes the indices.
+        loader: whose sampler is asked.
+        again: builds the loader anew; None where that takes long.
     """
     batches = getattr(loader, "batch_sampler", None)
     source = batches if batches is not None and hasattr(batches, "__iter__") else sampler_of(loader)
@@ -130,6 +146,7 @@ def record_epochs(session: Session, writer: CaptureWriter, loader: Any) -> Optio
     begin = _epoch_setter((batches, sampler_of(loader)))
     whole = True
     session.seed()
+    first = []
     for epoch in range(EPOCHS):
         if begin is not None:
             begin(epoch)
@@ -137,8 +154,53 @@ def record_epochs(session: Session, writer: CaptureWriter, loader: Any) -> Optio
         whole = whole and len(indices) < MOST
         if not indices:
             return None
-        writer.add("indices", np.array(indices, np.int64), role="state", step=epoch)
-    return EpochsDrawn(whole, begin is not None, len(getattr(loader, "dataset", ())))
+        first.append(np.array(indices, np.int64))
+        writer.add("indices", first[-1], role="state", step=epoch)
+    length = len(getattr(loader, "dataset", ()))
+    found = EpochsDrawn(whole, begin is not None, length, sampler_kind(sampler_of(loader)) in INDEPENDENT)
+    if whole and not _is_plain(first, length):
+        with suppress(Exception):  # the user's own: what was drawn before counts
+            _record_further(session, writer, (source, again), found)
+    return found
+
+
+def _is_plain(epochs: List[Any], length: int) -> bool:
+    """Whether nothing is to be learnt from more epochs.
+
+    All are alike, or each has every sample once.
+    """
+    if all(len(epoch) == len(epochs[0]) and bool((epoch == epochs[0]).all()) for epoch in epochs):
+        return True
+    return all(len(epoch) == length == len(np.unique(epoch)) for epoch in epochs)
+
+
+def _record_further(session: Session, writer: CaptureWriter, given: Tuple[Any, Optional[Callable[[], Any]]], found: EpochsDrawn) -> None:
+    """Record further epochs, of this loader and of one that is built anew under another seed.
+
+    A sampler that draws something when it is built follows another law then.
+    """
+    source, again = given
+    until, left, step = time.perf_counter() + LAW_SECONDS, LAW_DRAWS, 0
+    for half in range(2):
+        session.adapter.seed(session.base_seed + half)
+        if half:
+            if again is None or found.further[0] < LAW_EPOCHS:
+                return
+            loader = again()
+            batches = getattr(loader, "batch_sampler", None)
+            source = batches if batches is not None and hasattr(batches, "__iter__") else sampler_of(loader)
+            until = time.perf_counter() + LAW_SECONDS
+        samplers = (source, getattr(source, "sampler", None))
+        begin = _epoch_setter(samplers)
+        found.further.append(0)
+        while found.further[half] < LAW_EPOCHS and time.perf_counter() < until and left > 0:
+            if begin is not None:
+                begin(step)
+            indices = np.array(list(_taken(_flat(source), MOST)), np.int64)
+            writer.add("drawn", indices, role="state", step=step)
+            left -= max(1, len(indices))
+            found.further[half] += 1
+            step += 1
 
 
 def _epoch_setter(samplers: Tuple[Any, ...]) -> Optional[Callable[[int], Any]]:

@@ -36,12 +36,16 @@ class Rows:
 class EpochsDrawn:
     """What a sampler gave.
 
-    Whether whole epochs, whether they can be numbered, and the data set's length.
+    Whether whole epochs, whether they can be numbered, and the data set's length. ``independent``: each draw is one of its own, as the
+    frameworks' samplers with replacement make them. ``further``: how many epochs of this loader, and of one that was built anew under
+    another seed, were drawn for the frequencies of single samples.
     """
 
     whole: bool
     set_epoch: bool
     length: int
+    independent: bool = False
+    further: List[int] = field(default_factory=list)
 
 
 @dataclass
