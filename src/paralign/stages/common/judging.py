@@ -28,7 +28,7 @@ from paralign.align import leaves
 from paralign.comparison import compare_pair, complete, judge, measure, outsized
 from paralign.comparison.judge import LOUD, finite
 from paralign.context import PERTURBED
-from paralign.dtypes import EPS, is_floating, widen
+from paralign.dtypes import EPS, is_complex, is_floating, widen
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Coverage, Noise, Pair, Pass, StageResult
 from paralign.stages.common import coarse
 from paralign.stages.common.places import Kind, key_of
@@ -233,7 +233,7 @@ def _judge_beside_outsized(pairs: Iterable[Pair], noises: Noises, candidate: Cap
         if pair.verdict != ALIGNED or tolerance.absolute or first is None or second is None or stats is None or not stats.mismatched:
             continue
         own, value = noises.both(first), _value(candidate, second)
-        places = None if own is None else outsized.outsized(widen(own[0]))
+        places = None if own is None or is_complex(first.dtype) or is_complex(second.dtype) else outsized.outsized(widen(own[0]))
         if own is None or value is None or places is None or value.array.size != places.size:
             continue
         reference, native, rest = (outsized.without(each, places) for each in (*own, value))
