@@ -11,6 +11,7 @@ from paralign.locate.provenance.settings.ruling_schedule import of_name, of_numb
 from paralign.locate.provenance.settings.schedule_times import of_counting, of_times
 from paralign.locate.provenance.tracing_back import STEPS, WRITTEN, behind_all, is_close, name, recorded, wrong_itself
 from paralign.locate.provenance.values.expression_counterparts import doing, is_equal, origin, paired
+from paralign.locate.provenance.values.readings import setting_of
 from paralign.locate.provenance.values.seen_values import Seen, SeenApart
 from paralign.locate.provenance.values.value_graph import COMMON, SETTING
 from paralign.locate.reaching import reached
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 #: what a call of an optimizer may name its rate, or its schedule
 RATES = ("lr", "learning_rate")
+
+#: kinds of expressions that compute a number
+_MADE = ("operation", "call")
 
 #: how names of what an optimizer is built with begin that bounds gradients
 BOUNDS = "ClipGrad"
@@ -205,7 +209,36 @@ def of_rates(sides: Sides) -> Blamed | None:
             rate = _rate(graph, graph.in_schedule_step(number), graph.rates[number][0])
             right += [rate] if rate is not None else []
     found = Search(end, due, seen, reference.expressions, excused=right).first()
-    return found if found is None else _other_number(found.expression, now) or found
+    if found is None:
+        return None
+    taken = _other_taken(end, due) if due is not None and found.source == end.source else None
+    return _other_number(found.expression, now) or taken or found
+
+
+def _other_taken(end: Expression, due: Expression) -> Blamed | None:
+    """What made the one number that a line takes from elsewhere in place of the reference's.
+
+    However both lines compute: all else that they take is equal, and some of it is no small number.
+    """
+    own, theirs = _from_elsewhere(end), _from_elsewhere(due)
+    alone = [each for each in own if not any(is_equal(each, other) for other in theirs)]
+    lacked = [other for other in theirs if not any(is_equal(each, other) for each in own)]
+    shared = [each for each in own if each not in alone and each.scalar not in COMMON]
+    if len(alone) != 1 or len(lacked) != 1 or not shared:
+        return None
+    made = origin(alone[0])
+    made = setting_of(made) or made
+    return Blamed(made, [made, end], origin(lacked[0])) if made.file else None
+
+
+def _from_elsewhere(end: Expression) -> list[Expression]:
+    """The numbers that an expression's line takes of other lines, each once."""
+    found: dict[Any, Expression] = {}
+    for each in reached([end], lambda e: [inner for _, inner in e.values if inner.source == end.source]):
+        for _, inner in each.values:
+            if inner.source != end.source and is_number(inner.scalar):
+                found.setdefault(inner.scalar, inner)
+    return list(found.values())
 
 
 def _other_number(found: Expression, reference: Sequence[Expression]) -> Blamed | None:
@@ -230,10 +263,22 @@ def _made_otherwise(each: Expression, twin: Expression) -> Expression | None:
     if doing(twin) != doing(each):
         return None
     pairs = paired(each, twin)
-    apart = [own for own, due in pairs if is_equal(own, due) is False]
+    apart = [(own, due) for own, due in pairs if is_equal(own, due) is False]
     alike = [own for own, due in pairs if is_equal(own, due) and own.scalar not in COMMON]
-    made = origin(apart[0]) if len(apart) == 1 and alike else None
-    return made if made is not None and made.file and made.kind in ("operation", "call") else None
+    made = _behind(*apart[0]) if len(apart) == 1 and alike else None
+    return made if made is not None and made.file and made.kind in (*_MADE, *WRITTEN) else None
+
+
+def _behind(own: Expression, due: Expression) -> Expression:
+    """What made a number otherwise than another one, past the same operations of the same line."""
+    made, twin = origin(own), origin(due)
+    line = made.source
+    while made.kind == twin.kind == "operation" and made.source == line and doing(made) == doing(twin):
+        apart = [(one, other) for one, other in paired(made, twin) if is_equal(one, other) is False]
+        if len(apart) != 1:
+            break
+        made, twin = origin(apart[0][0]), origin(apart[0][1])
+    return made
 
 
 def _wrong_rates(own: Sequence[float], due: Sequence[float]) -> list[tuple[float, float | None]]:
