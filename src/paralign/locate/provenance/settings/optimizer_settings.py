@@ -216,7 +216,7 @@ def of_rates(sides: Sides) -> Blamed | None:
 
 
 def _other_taken(end: Expression, due: Expression) -> Blamed | None:
-    """What made the one number that a line takes from elsewhere in place of the reference's.
+    """What made the one number that a line takes from elsewhere, and not the reference's.
 
     However both lines compute: all else that they take is equal, and some of it is no small number.
     """
