@@ -270,7 +270,7 @@ def _made_otherwise(each: Expression, twin: Expression) -> Expression | None:
 
 
 def _behind(own: Expression, due: Expression) -> Expression:
-    """What made a number otherwise than another one, past the same operations of the same line."""
+    """What made a number otherwise than another one, past equal steps of its line."""
     made, twin = origin(own), origin(due)
     line = made.source
     while made.kind == twin.kind == "operation" and made.source == line and doing(made) == doing(twin):
