@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.e2e.written_projects import checked, line_of
 
-from paralign.model import ALIGNED, DIVERGED, ERROR
+from paralign.model import ALIGNED, DIVERGED, ERROR, UNDERPOWERED
 from paralign.stages.forward import later_batches
 
 pytest.importorskip("torch")
@@ -138,3 +138,52 @@ def test_a_batch_that_the_reference_refuses_is_missing_in_the_count(tmp_path):
     found = checked(tmp_path, refused + loader, PORT + loader, "forward")
     assert found.verdict == ALIGNED
     assert "3 of 4 batches" in [str(each) for each in found.coverage], found.coverage
+
+
+#: what a later pass reads: a share of the mean of the last batch
+KEPT_THERE, KEPT_HERE = (
+    text.replace("self.outer = ", f"self.{register}('last', {zeros}, {persistent}=False)\n            self.outer = ").replace(
+        "return self.outer(mean)", f"given = mean + {{share}} * self.last\n            {keep}\n            return self.outer(given)"
+    )
+    for text, register, zeros, persistent, keep in (
+        (REFERENCE, "register_buffer", "torch.zeros(6)", "persistent", "self.last = mean.detach().mean(0)"),
+        (PORT, "register_buffer", "paddle.zeros([6])", "persistable", "self.last = mean.detach().mean(0)"),
+    )
+)
+
+
+def of_models(tmp_path, reference, port):
+    loader = LOADER.format(padded="()", count=4)
+    return checked(tmp_path, reference + loader, port + loader, "forward")
+
+
+def test_a_port_that_alone_keeps_what_it_was_given_diverges(tmp_path):
+    found = of_models(tmp_path, REFERENCE, KEPT_HERE.replace("{share}", "1.0"))
+    assert found.verdict == DIVERGED
+    assert found.worst.key.endswith("(batch 1 after others)")
+    assert any(each.rule == "forward/kept" and each.proven for each in found.findings)
+    assert "2 of 4 batches" in [str(each) for each in found.coverage]
+
+
+@pytest.mark.parametrize(("share", "verdict"), [("1.0", ALIGNED), ("0.5", UNDERPOWERED)])
+def test_what_both_sides_keep_is_no_fault_of_the_port_alone(tmp_path, share, verdict):
+    found = of_models(tmp_path, KEPT_THERE.replace("{share}", "1.0"), KEPT_HERE.replace("{share}", share))
+    assert found.verdict == verdict
+    assert any("keeps what it was given" in each for each in found.doubts) == (verdict == UNDERPOWERED)
+
+
+def test_what_the_reference_alone_keeps_is_a_weak_test(tmp_path):
+    found = of_models(tmp_path, KEPT_THERE.replace("{share}", "1.0"), PORT)
+    assert found.verdict == UNDERPOWERED
+    assert any("batch 1 differ" in each for each in found.doubts)
+
+
+def test_a_batch_that_the_reference_fails_on_does_not_count(tmp_path):
+    refused = REFERENCE.replace("held = self.table(x)\n", "assert int((x == 0).sum()) != 8, 'refused'\n            held = self.table(x)\n")
+    loader = LOADER.format(padded="(1, 2)", count=4).replace(
+        "if number in PADDED:", "if number == 2:\n                x[1:2, -2:] = PAD\n            if number == 1:"
+    )
+    found = checked(tmp_path, refused + loader, UNMASKED + loader, "forward")
+    assert found.verdict == DIVERGED
+    assert any("the outputs on 1 before batch 2 agree" in each for each in found.notes)
+    assert "2 of 4 batches" in [str(each) for each in found.coverage]

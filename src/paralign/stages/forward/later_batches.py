@@ -5,12 +5,14 @@ Outputs alone are compared; on the first batch that differs the stage is judged 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paralign.errors import WorkerFailed
-from paralign.model import DIVERGED, Coverage
-from paralign.stages.common.judging import FLOAT64, paired
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Divergence, Finding, Point, wrong_of
+from paralign.stages.common.judging import FLOAT64, final, paired
 from paralign.stages.forward.further import lost_reason, points
+from paralign.worker.datasets.feed import name_of
 from paralign.worker.protocol import Batch, Feed, Forward
 from paralign.worker.sides.session import DOUBLE, NATIVE
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
     from paralign.capture import Capture
     from paralign.context import Context
-    from paralign.model import StageResult
+    from paralign.model import Pair, StageResult
 
 #: seconds of both sides' passes on the first batch above which no further one is looked at, and bytes of its outputs
 SECONDS, BYTES = 20.0, 1 << 28
@@ -49,18 +51,69 @@ def judged(context: Context, result: StageResult, judge: Callable[[Context], Sta
             result.notes.append(f"outputs were compared on 1 batch, not on {most}: {limit}")
         return result
     whole = count if count < context.settings.batches else length  # the loader has ended
-    number = _first_wrong(context, result, fed, (count, whole))
-    if number is None:
+    wrong, compared = _first_wrong(context, result, fed, count)
+    if wrong is None:
+        result.coverage.append(Coverage("batches", compared, whole or (count if compared < count else None)))
         return result
-    found = _judged_on(context, number, judge)
+    number = wrong.number
+    found, alone = _judged_on(context, number, judge)
+    coverage = Coverage("batches", compared + 1, whole)
     if found.verdict != DIVERGED:
-        result.notes.append(f"outputs on batch {number} differ, and not where it is looked at alone: a model that keeps what it was given?")
+        _judge_kept(context, result, wrong, alone if found.verdict == ALIGNED else None)
+        result.coverage.append(coverage)
         return result
     for pair in found.pairs:
         pair.key = f"{pair.key} (batch {number})"
-    found.notes.insert(0, f"only further batches show it: the outputs on {number} before batch {number} agree")
-    found.coverage.append(Coverage("batches", number + 1, whole))
+    found.notes.insert(0, f"only further batches show it: the outputs on {compared} before batch {number} agree")
+    found.coverage.append(coverage)
     return found
+
+
+@dataclass(frozen=True)
+class _Wrong:
+    """The first batch whose outputs differ after those before it: its number, both sides' passes, and its pairs."""
+
+    number: int
+    captures: tuple[Capture, Capture]
+    pairs: list[Pair]
+
+
+def _judge_kept(context: Context, result: StageResult, wrong: _Wrong, alone: tuple[Capture, Capture] | None) -> None:
+    """Judge outputs that differ on a batch after others, and not on this batch alone.
+
+    A model whose outputs depend on earlier batches keeps something of them. The stage diverges where the candidate alone does that; where
+    the reference does too, or the batch alone proves nothing, the test is too weak.
+    """
+    number = wrong.number
+    steady = None if alone is None else [_is_steady(context, one, after, number) for one, after in zip(alone, wrong.captures, strict=True)]
+    if steady != [True, False]:
+        result.doubt(f"outputs on batch {number} differ, and not where it is looked at alone: a model that keeps what it was given?")
+        result.verdict = UNDERPOWERED
+        return
+    for pair in wrong.pairs:
+        pair.key = f"{pair.key} (batch {number} after others)"
+    result.pairs += wrong.pairs
+    result.verdict = DIVERGED
+    worst = wrong_of(wrong.pairs)[0]
+    ends = [None if each is None else Point(each.name, each.op, each.source) for each in (worst.reference, worst.candidate)]
+    result.divergence = Divergence(ends[0], ends[1], worst)
+    result.findings.append(
+        Finding(
+            "forward/kept",
+            f"the candidate keeps something of earlier batches: its outputs on batch {number} are right alone, and others after the "
+            "batches before it; those of the reference are the same both times",
+            "write nothing into the model in eval mode that a later pass reads",
+            proven=True,
+        )
+    )
+
+
+def _is_steady(context: Context, alone: Capture, after: Capture, number: int) -> bool:
+    """Whether a side's outputs on a batch are the same alone and after other batches."""
+    first = {record.leaf: record for record in final(alone, name="output", run=DOUBLE)}
+    ends = [(first.get(each.leaf), each, "name") for each in final(after, name=name_of("output", number), run=DOUBLE)]
+    pairs = paired(alone, after, ends, FLOAT64, context.settings.tolerance_of("forward"))
+    return bool(pairs) and not wrong_of(pairs)
 
 
 def _is_of_a_loader(context: Context) -> bool:
@@ -94,12 +147,8 @@ def _fed(context: Context, result: StageResult) -> Capture | None:
         return None
 
 
-def _first_wrong(context: Context, result: StageResult, fed: Capture, counts: tuple[int, int | None]) -> int | None:
-    """The first of these batches whose outputs differ; None where none does.
-
-    ``counts``: how many there are, and how many the loader has, as far as that is known.
-    """
-    count, whole = counts
+def _first_wrong(context: Context, result: StageResult, fed: Capture, count: int) -> tuple[_Wrong | None, int]:
+    """The first of so many batches whose outputs differ, None where none does; and on how many they were seen to agree."""
     captures = context.record_both("forward-batches", Forward([DOUBLE, NATIVE], draws=count), {"inputs": fed})
     compared = 1
     for number in range(1, count):
@@ -112,18 +161,24 @@ def _first_wrong(context: Context, result: StageResult, fed: Capture, counts: tu
             raise WorkerFailed(kind, f"the candidate fails on batch {number}, the reference does not: {said}", side="candidate")
         ends = points(captures, number, (DOUBLE, DOUBLE))
         pairs = paired(*captures, ends, FLOAT64, context.settings.tolerance_of("forward"))
-        if any(pair.verdict == DIVERGED for pair in pairs):
-            return number
-        compared += 1
-    result.coverage.append(Coverage("batches", compared, whole or (count if compared < count else None)))
-    return None
+        if wrong_of(pairs):
+            return _Wrong(number, captures, pairs), compared
+        judged_pairs = [pair for pair in pairs if pair.judged]
+        if judged_pairs and all(pair.verdict == ALIGNED for pair in judged_pairs):
+            compared += 1
+        else:
+            result.notes.append(f"the outputs on batch {number} are too weak a test, and do not count")
+    return None, compared
 
 
-def _judged_on(context: Context, number: int, judge: Callable[[Context], StageResult]) -> StageResult:
-    """The stage on one batch of the loader in place of the check's own."""
+def _judged_on(
+    context: Context, number: int, judge: Callable[[Context], StageResult]
+) -> tuple[StageResult, tuple[Capture, Capture] | None]:
+    """The stage on one batch of the loader in place of the check's own, and both sides' passes there."""
     before = context.inputs, context.labels, dict(context.artifacts)
     context.inputs = context.labels = context.reference.record(f"batch-{number}", Batch(context.settings.split, number))
     try:
-        return judge(context)
+        found = judge(context)
+        return found, context.artifacts.get("forward")
     finally:
         context.inputs, context.labels, context.artifacts = before
