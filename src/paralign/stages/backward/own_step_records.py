@@ -80,8 +80,17 @@ class Steps:
             whole = plan.restore(source.name, fetch)
             if whole is None and not parts:
                 parts, whole = self._of_other_role(source, role, runs[1], step)
+                if whole is None and not parts and self._is_still(first):
+                    continue  # a buffer there, of which later steps record nothing
             found.append((first, next(iter(parts), None), self.reference.value(first), whole))
         return found
+
+    def _is_still(self, record: Record) -> bool:
+        """Whether a parameter of the reference that is a buffer of the candidate's has not moved."""
+        if self.context.plan is None or record.role != "parameter":
+            return False
+        theirs = self.context.plan.candidates_of(record.name)
+        return bool(theirs) and all(each.role == "buffer" for each in theirs) and not self.reference.array(record).any()
 
     def _of_other_role(self, source: Record, role: str, run: str, step: int) -> tuple[list[Record], Typed | None]:
         """What the candidate recorded of a tensor that is a buffer on one side alone.
