@@ -34,18 +34,31 @@ def say(context: Context, result: StageResult, captures: tuple[Capture, Capture]
     for (due, own), count in batches.items():
         if (due, own) not in samples:
             result.coverage.append(Coverage(f"batches in {own} for {due}", count))
-            result.notes.append(f"batches of the loaders: {due} in the reference, {own} in the candidate, with equal values")
     if not batches or result.verdict in (DIVERGED, ERROR):
         return
+    for due, own in batches:
+        if (due, own) not in samples:
+            result.notes.append(f"batches of the loaders: {due} in the reference, {own} in the candidate, with equal values")
     found = own_batches.refusal(context)
     if found is None:
-        if own_batches.stepped(context) is not None:
-            result.notes.append("each side's own training step was run on the first batch of its own loader, and takes its element types")
+        _say_taken(context, result)
     elif found.proven and found.side == "candidate" and any((due, own) in batches for own, due in found.types.values()):
         finding = own_batches.finding(found)
         result.findings.append(finding)
         result.pairs.append(Pair("element types", None, None, verdict=DIVERGED, notes=[finding.cause]))
         result.verdict, result.divergence = DIVERGED, own_batches.divergence(found)
+
+
+def _say_taken(context: Context, result: StageResult) -> None:
+    """Say that both sides' own steps take the element types; where both fail, that nothing is known."""
+    taken = own_batches.stepped(context)
+    if taken is None:
+        return
+    if all(one.raised is None for one in taken):
+        said = f"each side's own {taken[0].ran} was run on the first batch of its own loader, and takes its element types"
+    else:
+        said = f"each side's own {taken[0].ran} fails on the first batch of its own loader: whether it takes the element types was not seen"
+    result.notes.append(said)
 
 
 def _of_samples(captures: tuple[Capture, Capture]) -> dict[Types, int]:
