@@ -257,7 +257,14 @@ def ask_parameters(context: Context, result: CheckResult) -> None:
     wrong = [pair for pair in loss.pairs if pair.wrong]
     if loss.verdict != DIVERGED or loss.findings or not wrong or not all(map(_is_gradient, wrong)):
         return
-    first_step = replace(context, settings=replace(context.settings, steps=1), artifacts=dict(context.artifacts), used=dict(context.used))
+    first_step = replace(
+        context,
+        settings=replace(context.settings, steps=1),
+        artifacts=dict(context.artifacts),
+        used=dict(context.used),
+        replays=dict(context.replays),
+        untested=list(context.untested),
+    )
     leave_out_without_effect(CheckResult([loss, _attempt("backward", first_step)]))
 
 

@@ -175,10 +175,15 @@ def _judged_on(
     context: Context, number: int, judge: Callable[[Context], StageResult]
 ) -> tuple[StageResult, tuple[Capture, Capture] | None]:
     """The stage on one batch of the loader in place of the check's own, and both sides' passes there."""
-    before = context.inputs, context.labels, dict(context.artifacts)
+    before = context.inputs, context.labels, context.drawn, context.forwarded
+    kept = dict(context.artifacts), dict(context.replays), list(context.untested)
     context.inputs = context.labels = context.reference.record(f"batch-{number}", Batch(context.settings.split, number))
     try:
         found = judge(context)
         return found, context.artifacts.get("forward")
     finally:
-        context.inputs, context.labels, context.artifacts = before
+        context.inputs, context.labels, context.drawn, context.forwarded = before
+        for current, earlier in zip((context.artifacts, context.replays), kept[:2], strict=True):
+            current.clear()
+            current.update(earlier)
+        context.untested[:] = kept[2]
