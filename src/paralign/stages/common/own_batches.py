@@ -118,7 +118,8 @@ def judge(context: Context, result: StageResult, *, only: str = "") -> None:
     told = f"{found.taken.ran} of the {found.side} failed with {said}{frame}"
     result.findings.insert(0, finding(found))
     diverged = result.verdict == DIVERGED or (found.proven and found.side == "candidate")
-    result.pairs.append(Pair(f"{found.side}'s own batch", None, None, verdict=DIVERGED if diverged else ERROR, notes=[told]))
+    verdict = DIVERGED if diverged and found.side == "candidate" else ERROR  # what the reference cannot do is no fault of the port
+    result.pairs.append(Pair(f"{found.side}'s own batch", None, None, verdict=verdict, notes=[told]))
     result.divergence = result.divergence or divergence(found)
     if diverged:
         result.warnings.append(told)
