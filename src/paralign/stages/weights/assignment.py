@@ -111,13 +111,14 @@ def proven(context: Context, result: StageResult, plan: Plan, candidate: Capture
         return plan, None
     with Trials.under_way(context, plan) as trials:
         proof = trials.prove(plan)
+        left = trials.seconds_left
         guess = proof.guess or plan
         replayed = not proof.right and trials.agrees_replayed(guess)
     if replayed:
         result.notes.append("proven: with what the reference draws in eval mode, the outputs are equal under the likeliest assignment")
         return guess, replace(proof, plan=guess, error=0.0, changed=[], against=[])
     if not proof.right:
-        proof = _of_what_acts(context, result, plan, candidate) or proof
+        proof = _of_what_acts(context, result, plan, candidate, left) or proof
     tried = f"assignments that the shapes allow, tried by running both models: {proof.runs}"
     if not proof.right:  # then what diverges is looked for under the likeliest
         result.notes.append(f"{tried}; none makes the outputs equal: the model differs, or the weights do")
@@ -147,10 +148,11 @@ def proven(context: Context, result: StageResult, plan: Plan, candidate: Capture
     return proof.plan, proof
 
 
-def _of_what_acts(context: Context, result: StageResult, plan: Plan, candidate: Capture) -> Proof | None:
+def _of_what_acts(context: Context, result: StageResult, plan: Plan, candidate: Capture, seconds: float) -> Proof | None:
     """A proof with the tensors that the forward pass takes mapped before the others.
 
-    Where it proves nothing either, it is the likeliest plan if it finds a place for more tensors; None where it does not.
+    Where it proves nothing either, it is the likeliest plan if it finds a place for more tensors; None where it does not. It takes no more
+    than what the first search left of its ``seconds``, and a few runs.
     """
     if context.settings.rules is not None and any(vars(context.settings.rules).values()):
         return None
@@ -163,7 +165,7 @@ def _of_what_acts(context: Context, result: StageResult, plan: Plan, candidate: 
     taken, left = parts
     first = _plan_of(context, *taken, _calls(context, context.inputs) if context.inputs is not None else None)
     with Trials.under_way(context, first) as trials:
-        proof = trials.prove(first)
+        proof = trials.prove(first, seconds)
     if not proof.right:
         proof.plan = proof.guess or first
     equal = _equal(_recorded(context)), _equal(candidate)
@@ -271,6 +273,7 @@ class Trials:
         self._loaded: dict[str, object] = {}
         self._method: Method | None = None
         self._busy = 0.0
+        self._began = time.process_time()
         self._truth: Capture | None = None
         self._lowered: bool | None = None
         self._made: list[str] | None = None
@@ -318,18 +321,23 @@ class Trials:
             self._busy += loaded.manifest.resources.get("busy_seconds", 0.0)
             self._loaded.update(fillings)
 
-    def prove(self, plan: Plan) -> Proof:
+    def prove(self, plan: Plan, seconds: float = SECONDS) -> Proof:
         """The plan or its alternative that makes outputs equal, within runs and time."""
         return mapping.prove(
             plan,
             self.error,
             limit=RUNS,
-            seconds=SECONDS,
+            seconds=seconds,
             least=LEAST,
             further=self._by_use,
             clock=self._clock,
             agreement=self._agreement if self.context.observed else None,
         )
+
+    @property
+    def seconds_left(self) -> float:
+        """What these trials have left of the time that searches may take."""
+        return max(0.0, SECONDS - (self._clock() - self._began))
 
     def _clock(self) -> float:
         """Seconds of processor time that went into the trials.
