@@ -50,7 +50,10 @@ def say(context: Context, result: StageResult, captures: tuple[Capture, Capture]
 
 
 def _say_taken(context: Context, result: StageResult) -> None:
-    """Say that both sides' own steps take the element types; where both fail, that nothing is known."""
+    """Say that both sides' own steps take the element types.
+
+    Where both fail, that nothing is known.
+    """
     taken = own_batches.stepped(context)
     if taken is None:
         return

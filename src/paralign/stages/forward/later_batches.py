@@ -71,7 +71,10 @@ def judged(context: Context, result: StageResult, judge: Callable[[Context], Sta
 
 @dataclass(frozen=True)
 class _Wrong:
-    """The first batch whose outputs differ after those before it: its number, both sides' passes, and its pairs."""
+    """The first batch whose outputs differ after those before it.
+
+    Its number, both sides' passes, and its pairs.
+    """
 
     number: int
     captures: tuple[Capture, Capture]
@@ -148,7 +151,10 @@ def _fed(context: Context, result: StageResult) -> Capture | None:
 
 
 def _first_wrong(context: Context, result: StageResult, fed: Capture, count: int) -> tuple[_Wrong | None, int]:
-    """The first of so many batches whose outputs differ, None where none does; and on how many they were seen to agree."""
+    """The first of so many batches whose outputs differ, None where none does.
+
+    And on how many they were seen to agree.
+    """
     captures = context.record_both("forward-batches", Forward([DOUBLE, NATIVE], draws=count), {"inputs": fed})
     compared = 1
     for number in range(1, count):
@@ -174,7 +180,10 @@ def _first_wrong(context: Context, result: StageResult, fed: Capture, count: int
 def _judged_on(
     context: Context, number: int, judge: Callable[[Context], StageResult]
 ) -> tuple[StageResult, tuple[Capture, Capture] | None]:
-    """The stage on one batch of the loader in place of the check's own, and both sides' passes there."""
+    """The stage on one batch of the loader in place of the check's own.
+
+    And both sides' passes there.
+    """
     before = context.inputs, context.labels, context.drawn, context.forwarded
     kept = dict(context.artifacts), dict(context.replays), list(context.untested)
     context.inputs = context.labels = context.reference.record(f"batch-{number}", Batch(context.settings.split, number))
