@@ -37,6 +37,17 @@ def draw(rng, shape):
     return rng.normal(size=shape)
 
 
+TABLE = {(3, 3): torch.arange(9.0).reshape(3, 3)}
+
+
+def fetch(shape):
+    return TABLE.get(tuple(shape), torch.zeros(1))
+
+
+def fan(shape):
+    return math.sqrt(1.0 / shape[-1]) * torch.arange(float(math.prod(shape))).reshape(*shape)
+
+
 def show(net):
     print(json.dumps(net(torch.arange(12.0).reshape(4, 3) / 10).flatten().tolist()))
 """
@@ -58,6 +69,9 @@ LAID_OUT = {
         "with torch.no_grad():\n    for p in net.parameters():\n        value = torch.arange(p.numel(), dtype=torch.float32).view(p.shape)\n"
         "        p.copy_(value / 10)"
     ),
+    "by a formula": "with torch.no_grad():\n    for p in net.parameters():\n        p.copy_(fan(p.shape))",
+    "by a scale": "std = 0.1 * 2\nwith torch.no_grad():\n    for p in net.parameters():\n        p.copy_(torch.from_numpy(rng.normal(0, std, size=p.shape)))",
+    "read in a row": "total = 0.0\nfor p in net.parameters():\n    total += p.data.view(-1)[:2].sum().item()\nnn.init.constant_(net.b.bias, total / 10)",
 }
 
 #: loops that are left as they are, with a condition where they depend on the layout
@@ -73,6 +87,17 @@ LEFT = {
     ),
     "all alike": "with torch.no_grad():\n    for p in net.parameters():\n        p.mul_(2).clamp_(-0.5, 0.5)",
     "one after another": "values = iter([p.detach() * 2 for p in net.parameters()])\nwith torch.no_grad():\n    for p in net.parameters():\n        p.copy_(next(values))",
+    "averages": "kept = [p.detach().clone() * 3 for p in net.parameters()]\nwith torch.no_grad():\n    for p, e in zip(net.parameters(), kept):\n        e.mul_(0.9).add_(p * 0.1)\n    for p, e in zip(net.parameters(), kept):\n        p.copy_(e)",
+    "averages by interpolation": "kept = [p.detach().clone() * 3 for p in net.parameters()]\nwith torch.no_grad():\n    for e, p in zip(kept, net.parameters()):\n        e.lerp_(p.data, 0.25)\n    for p, e in zip(net.parameters(), kept):\n        p.data.copy_(e)",
+    "added in place": "kept = [p.detach().clone() * 3 for p in net.parameters()]\nfor p, e in zip(net.parameters(), kept):\n    e += p.data * 2\nfor p, e in zip(net.parameters(), kept):\n    p.data = e",
+    "steps": "for part in (net.a, net.b):\n    found = torch.autograd.grad(net(torch.ones(2, 3)).pow(2).sum(), list(part.parameters()))\n    for p, g in zip(part.parameters(), found):\n        p.data = p.data * 0.99 - 0.05 * g",
+    "steps by the gradient": "net(torch.ones(2, 3)).pow(2).sum().backward()\nfor p in net.parameters():\n    if p.grad is not None:\n        p.data = p.data - 0.1 * p.grad",
+    "steps by the sign": "net(torch.ones(2, 3)).pow(2).sum().backward()\nwith torch.no_grad():\n    for p in net.parameters():\n        if p.grad is not None:\n            p.sub_(0.01 * p.grad.sign())",
+    "distances": "kept = [p.detach().clone() * 2 for p in net.parameters()]\ntotal = 0.0\nfor p, s in zip(net.parameters(), kept):\n    d = p * 3 - s\n    total += d[0].sum().item() if p.dim() < 2 else (p - s).norm().item()\nnn.init.constant_(net.b.bias, total / 10)",
+    "norms": "net(torch.ones(2, 3)).pow(2).sum().backward()\ntotal = 0.0\nfor p in net.parameters():\n    if p.grad is not None:\n        total += p.grad.view(-1).pow(2).sum().item() + p.data.norm(2).item()\nnn.init.constant_(net.b.bias, total / 10)",
+    "there and back": "kept = []\nwith torch.no_grad():\n    for p in net.parameters():\n        e = p * 0.5\n        kept.append(e)\n        p.add_(e)\n    for p, e in zip(net.parameters(), kept):\n        p.sub_(e)",
+    "own attributes": "for p in net.parameters():\n    p.ema = p.detach().clone() * 2\nfor p in net.parameters():\n    p.data = p.data * 0.5 + p.ema",
+    "means of models": "with torch.no_grad():\n    for p, *more in zip(net.parameters(), other.parameters()):\n        p.copy_(sum(more) / 2 + p)",
     "side by side": "with torch.no_grad():\n    for p, q in zip(net.parameters(), other.parameters()):\n        p.copy_(q)",
 }
 
@@ -129,6 +154,15 @@ def test_a_loop_that_is_laid_out_tells_no_condition(tmp_path, kind):
         "for p, q in zip(net.parameters(), found):\n    p.data.copy_(torch.from_numpy(q).view(p.shape))",
         "for p in net.parameters():\n    noise = torch.rand(p.shape)\nprint(noise.shape)",
         "for p in net.parameters():\n    p.data.copy_(torch.tensor(found))",
+        "for p in net.parameters():\n    p.data.copy_(fetch(p.shape))",
+        "for p in net.parameters():\n    p.data.copy_(unknown(p.shape))",
+        "for p in net.parameters():\n    flat = p.data.view(-1)\n    for i in range(flat.numel()):\n        flat[i] = 0.1 * i",
+        "noise = torch.rand(3, 3)\nfor p in net.parameters():\n    p.data.copy_(p * noise)",
+        "for p, s in zip(net.parameters(), found):\n    p.data = s + 0.5 * torch.rand(p.shape)",
+        "for p, g in zip(net.parameters(), found):\n    p.data = p.data * 0.99 - 0.5 * g",
+        "for p, e in zip(net.parameters(), found):\n    torch.add(e, p * 0.1, out=e)",
+        "total = found\nfor p in net.parameters():\n    total += p.data[0]",
+        "for i, (p, e) in enumerate(zip(net.parameters(), found)):\n    e.copy_(0.9 * e + 0.1 * p)",
     ],
 )
 def test_a_loop_whose_values_lie_elsewhere_is_left_as_it_is(tmp_path, lines):

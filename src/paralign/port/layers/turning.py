@@ -67,7 +67,7 @@ class Turner(LayerReader):
             self.needs("_in_layout(_marked(")
             self._put_around_value(found.giver, f"_marked({self.text.source(func.value)}, ")
             for name, value in (*found.uses, *found.given):
-                self._put_around_value(value, f"_in_layout({name.id}, ")
+                self._put_around_value(value, f"_in_layout({name.id}, ", ").contiguous()" if id(value) in found.rows else ")")
                 self.note(name, "torch.nn.Linear.weight", Fate.REWRITTEN, _SAID)
             weight = (found.uses or found.given)[0][0].id
             self.laid_out |= {id(found.loop)}
@@ -75,10 +75,10 @@ class Turner(LayerReader):
             told.update(id(each) for each in body if any(getattr(inner, "id", "") == weight for inner in ast.walk(each)))
         return told
 
-    def _put_around_value(self, value: ast.expr, opening: str) -> None:
+    def _put_around_value(self, value: ast.expr, opening: str, closing: str = ")") -> None:
         start, end = self.text.start(value), self.text.end(value)
         self.text.edit(start, start, opening, value)
-        self.text.edit(end, end, ")", value, closes=True)
+        self.text.edit(end, end, closing, value, closes=True)
 
     def as_read(self, node: ast.Attribute) -> bool:
         """Write ``layer.weight.shape`` and its like; False of another use."""
