@@ -1,6 +1,6 @@
-"""What a loop over parameters takes from around it: single numbers, generators of numbers, and functions that draw by a shape.
+"""What a loop over parameters takes from around it.
 
-Anything else may be laid out as Paddle lays weights out.
+Single numbers, generators of numbers, and functions that draw by a shape. Anything else may be laid out as Paddle lays weights out.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Outside:
         return counts or (bool(inner) and all(self._is_single(getattr(node, each)) for each in inner))
 
     def _is_single_argument(self, node: ast.arg) -> bool:
-        """Whether an argument is a number by its annotation, or by what it is where nothing is given."""
+        """Whether an argument is a number: by annotation or default."""
         if isinstance(node.annotation, ast.Name):
             return node.annotation.id in ("bool", "float", "int", "str")
         for scope in self._scopes:
@@ -102,9 +102,9 @@ class Outside:
         return False
 
     def is_drawing(self, call: ast.Call, given: list[bool]) -> bool:
-        """Whether a call of a function of the program draws, or fills a shape by a formula, and looks nothing up.
+        """Whether a function of the program draws by a shape.
 
-        ``given`` tells of each argument by position whether it is a number, or follows from sizes; another one may but draw.
+        Or fills it by a formula, and looks nothing up. ``given`` tells of each argument by position whether it is a number, or follows from sizes; another one may but draw.
         """
         functions = [
             each for each in ast.walk(self._module) if isinstance(each, ast.FunctionDef) and each.name == getattr(call.func, "id", "")

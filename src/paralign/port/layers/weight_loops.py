@@ -174,7 +174,7 @@ class _Reading:
         self._derived = self._names_derived()
 
     def _numbers_of_target(self) -> set[str]:
-        """The names that the loop gives a weight's name, or its number; what else it gives lies as it may."""
+        """The names that the loop gives a weight's name, or its number."""
         loop, giver = self.found.loop, self.found.giver
         found = counters(loop)
         for each in ast.walk(loop.target):
@@ -231,7 +231,7 @@ class _Reading:
         return all(self._is_told(each) for each in self._nodes if isinstance(each, ast.Name) and each.id == self._weight)
 
     def _is_open(self, node: ast.AST) -> bool:
-        """Whether a part of the loop keeps something of a weight, or puts it together with what may lie otherwise."""
+        """Whether a part of the loop keeps a weight, or puts it beside others."""
         if isinstance(
             node, ast.Return | ast.Yield | ast.YieldFrom | ast.Lambda | ast.FunctionDef | ast.ClassDef | ast.Global | ast.Nonlocal
         ):
@@ -276,7 +276,7 @@ class _Reading:
         return True
 
     def _is_written_alone(self, node: ast.Assign | ast.AugAssign) -> bool:
-        """Whether what an assignment changes in place is the loop's own, and no part of a weight by another name."""
+        """Whether what an assignment changes in place is the loop's own."""
         targets = _targets(node)
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and self._holds(node.value, self._derived):
             return self._kind(node.target) is not _Kind.OTHER and self._is_fresh(node.target.id)
@@ -284,7 +284,7 @@ class _Reading:
         return all(self._is_fresh(self._root(each)) for each in parts if self._root(each) in self._derived)
 
     def _is_fresh(self, name: str) -> bool:
-        """Whether a name is bound here alone, to what is made new by sizes: no part of a weight."""
+        """Whether a name is bound here alone, to what is made by sizes."""
         bound = self._bound(name)
         return bool(bound) and not self._outside_of_loop(name) and all(isinstance(each, ast.Call) and self._is_size(each) for each in bound)
 
@@ -293,7 +293,7 @@ class _Reading:
         return any(id(each) not in inside for each in self._outside.bound(name))
 
     def _meets(self, node: ast.expr) -> bool:
-        """Whether an expression puts what lies as a weight together with what may lie otherwise."""
+        """Whether a weight is put together with what may lie otherwise."""
         parts: list[ast.expr] = []
         if isinstance(node, ast.BinOp):
             parts = [node.left, node.right]
@@ -352,7 +352,7 @@ class _Reading:
         return call.func.attr in _KEEPING or any(not self._is_size(each) for each in given)
 
     def _is_changed_here(self, receiver: ast.expr, given: list[ast.expr]) -> bool:
-        """Whether a method that changes an object in place changes a weight, or what the loop made new."""
+        """Whether what changes in place is a weight, or new in the loop."""
         while isinstance(receiver, ast.Call) and isinstance(receiver.func, ast.Attribute) and _is_in_place(receiver):
             receiver = receiver.func.value
         while isinstance(receiver, ast.Attribute) and receiver.attr in ("data", "grad"):
@@ -421,7 +421,7 @@ class _Reading:
             node = call if is_called else link
 
     def _is_reduced(self, value: ast.expr) -> bool:
-        """Whether a weight is but made one number, whatever the places of its elements are."""
+        """Whether a weight is but made one number, in any layout."""
         for name, call in self._links(value):
             given = _given(call) if call is not None else []
             single = all(isinstance(each, ast.Constant) for each in given)
@@ -543,7 +543,7 @@ class _Reading:
         return {inner.id for loop in loops for inner in ast.walk(loop.target) if isinstance(inner, ast.Name)}
 
     def _is_counted(self, name: str) -> bool:
-        """Whether a loop within the loop counts with a name, and nothing else binds it."""
+        """Whether a loop within this one counts with a name alone."""
         counted = [each for each in self._nodes if name in counters(each)]
         return len(counted) == 1 == self._times_bound(name) and not self._outside_of_loop(name)
 

@@ -1,4 +1,4 @@
-"""What is read of a weight: methods and attributes of tensors, by what they do to the places of elements."""
+"""What is read of a weight, by what it does to the places of elements."""
 
 from __future__ import annotations
 
