@@ -104,7 +104,8 @@ class Outside:
     def is_drawing(self, call: ast.Call, given: list[bool]) -> bool:
         """Whether a function of the program draws by a shape.
 
-        Or fills it by a formula, and looks nothing up. ``given`` tells of each argument by position whether it is a number, or follows from sizes; another one may but draw.
+        Or fills it by a formula, and looks nothing up. ``given`` tells of each argument whether it is a number, or follows from sizes;
+        another one may but draw.
         """
         functions = [
             each for each in ast.walk(self._module) if isinstance(each, ast.FunctionDef) and each.name == getattr(call.func, "id", "")
