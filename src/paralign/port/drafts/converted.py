@@ -16,6 +16,7 @@ from paralign.errors import ParalignError, UsageError, one_line, unwritten
 from paralign.port.edits.call_edits import ROOTS
 from paralign.port.edits.ledger import Fate, File, FileFate, Ledger
 from paralign.port.layers.turning import has_ties
+from paralign.port.names.literal_names import with_plain_names
 from paralign.port.names.observing import Observed, Observer
 from paralign.port.plans.conversions import conversions, in_order
 from paralign.port.rewriting.converting import Converter
@@ -225,7 +226,7 @@ def _note_ipython(converter: Converter, notebook: Notebook) -> None:
 def _tree(text: str) -> ast.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of escapes and comparisons in the user's source
-        return ast.parse(text)
+        return with_plain_names(ast.parse(text))
 
 
 def _imports(text: str) -> bool:

@@ -79,24 +79,37 @@ class LayerReader(PartWriter):
             return False
         return not isinstance(self._parent(), ast.Compare)
 
+    def _is_absent(self, node: ast.Attribute) -> bool:
+        """Whether a layer of a known class is asked for what Paddle's does not keep.
+
+        It is by hand then.
+        """
+        owner = self.seen.values.get(place(node.value))
+        if not isinstance(node.ctx, ast.Load) or not _is_layer(owner) or not isinstance(owner, Instance) or not self.seen.imported:
+            return False
+        absent = any(owner.of.startswith(head) and node.attr in names for head, names in conversions().absent_attributes.items())
+        if absent:
+            self.by_hand(node, f"{owner.of}.{node.attr}", "Paddle's layer does not keep it")
+        return absent
+
     def _of_layer(self, node: ast.Attribute) -> None:
         """Write an attribute of a layer as Paddle calls it: ``conv.in_channels``."""
         owner = self.seen.values.get(place(node.value))
         if not isinstance(node.ctx, ast.Load):
             return
-        unknown = owner is None or (isinstance(owner, Instance | Choice) and not self._is_tensor(node.value) and not _is_named_layer(owner))
-        unknown = unknown or (self._is_tensor(node.value) and node.attr != "stride")  # tensors have none of the others
-        if unknown and node.attr in conversions().layer_attributes and self.seen.imported:
-            self._of_any_layer(node)
-        if not isinstance(owner, Instance):
+        ours = _renamed(owner).get(node.attr, "")
+        if ours:
+            self.text.edit(self.text.end(node) - len(node.attr.encode()), self.text.end(node), ours, node)
             return
-        if node.attr == "momentum" and _is_named_layer(owner):  # another share, and not only another name
-            self._of_any_layer(node)
-        for head, attributes in conversions().layers.items():
-            if owner.of.startswith(head) and node.attr in attributes:
-                self.text.edit(self.text.end(node) - len(node.attr.encode()), self.text.end(node), attributes[node.attr], node)
+        attributes = conversions().layer_attributes
+        if _is_layer(owner):
+            attributes = attributes | conversions().known_attributes
+        elif not isinstance(owner, Instance | Choice | None) or (self._is_tensor(node.value) and node.attr != "stride"):
+            return  # tensors have none of the others
+        if node.attr in attributes and self.seen.imported:
+            self._of_any_layer(node, attributes[node.attr])
 
-    def _of_any_layer(self, node: ast.Attribute) -> None:
+    def _of_any_layer(self, node: ast.Attribute, ours: str) -> None:
         """Ask an object that may be a layer for an attribute by both names.
 
         What is no call of it stays as it is.
@@ -110,7 +123,6 @@ class LayerReader(PartWriter):
         ):
             return
         self.needs("_attribute(")
-        ours = conversions().layer_attributes[node.attr]
         self.text.edit(self.text.start(node), self.text.start(node), "_attribute(", node)
         self.text.edit(self.text.end(node.value), self.text.end(node), f", {node.attr!r}, {ours!r})", node, closes=True)
         self.note(node, f"torch.nn.Module.{node.attr}", Fate.REWRITTEN, "the attribute of a layer has another name in Paddle")
@@ -259,8 +271,18 @@ def _is_pure(name: str) -> bool:
     return last[:1].islower() and not last.endswith("_")
 
 
-def _is_named_layer(owner: Value) -> bool:
-    """Whether an object's class is one whose attributes the tables name."""
-    if not isinstance(owner, Instance):
+def _renamed(owner: Value) -> dict[str, str]:
+    """The attributes of a known layer that differ in Paddle by their names alone."""
+    found: dict[str, str] = {}
+    for head, attributes in conversions().layers.items():
+        if isinstance(owner, Instance) and owner.of.startswith(head):
+            found |= attributes
+    return found
+
+
+def _is_layer(owner: Value) -> bool:
+    """Whether an object is one of a layer's class of PyTorch."""
+    if not isinstance(owner, Instance) or owner.of in _OF_ANY_LAYER or not owner.of.startswith("torch.nn."):
         return False
-    return any(owner.of.startswith(head) for head in conversions().layers)
+    name = owner.of.removeprefix("torch.nn.")
+    return name[:1].isupper() and "." not in name and not name.endswith(("Parameter", "Buffer", "List", "Dict"))

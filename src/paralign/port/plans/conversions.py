@@ -88,6 +88,8 @@ class Conversions:
     ranks: dict[str, str]
     aliases: dict[str, str]
     layer_attributes: dict[str, str]
+    known_attributes: dict[str, str]
+    absent_attributes: dict[str, list[str]]
     joined: dict[str, str]
     bounded: dict[str, str]
     paired: dict[str, str]
@@ -127,6 +129,8 @@ def conversions() -> Conversions:
         ranks=content["ranks"],
         aliases=content["aliases"],
         layer_attributes=content["layer_attributes"],
+        known_attributes=content["known_attributes"],
+        absent_attributes=content["absent_attributes"],
         joined=content["joined"],
         bounded=content["bounded"],
         paired=content["paired"],

@@ -301,7 +301,7 @@ class Converter(SignConverter):
         """Rewrite a dotted name, or an attribute that means something else."""
         if self._reference(node) or self._of_its_own(node):
             return
-        if node.attr == "weight" and self._of_weight(node):
+        if (node.attr == "weight" and self._of_weight(node)) or self._is_absent(node):
             return
         self._of_layer(node)
         if self.set_among(node) or self.around(node):

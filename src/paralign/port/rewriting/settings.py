@@ -20,8 +20,8 @@ _FUNCTION = "torch.autograd.Function"
 
 #: attributes that programs set in layers that are made already, and that Paddle's layers have under other names
 _SET_LATER = frozenset({
-    "eps", "momentum", "stride", "dilation", "padding", "groups", "kernel_size", "negative_slope", "padding_idx", "running_mean",
-    "running_var",
+    "batch_first", "dilation", "eps", "groups", "kernel_size", "momentum", "negative_slope", "padding", "padding_idx", "running_mean",
+    "running_var", "stride", "track_running_stats",
 })  # fmt: skip
 
 #: functions of Python that are given an attribute's name, and what is written for them

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from paralign.catalogue.naming import canonical
 from paralign.catalogue.parameters import TABLES, Table, read_table, stored
 from paralign.errors import EnvironmentUnavailable, one_line
+from paralign.port.names.literal_names import with_plain_names
 from paralign.port.names.ownership import LIBRARIES
 from paralign.port.names.walking import Outcome, Reader
 from paralign.port.scan.inventory import Category, FileRow, Inventory, Row, Status
@@ -116,7 +118,7 @@ class Program:
             parsed = parse(text.text)
             reader = self._reader(lambda module, level: self.exports(path, module, level))
             self._names[path] = reader.outcome.names
-            outcome = reader.run(parsed.body)
+            outcome = reader.run(with_plain_names(ast.Module(parsed.body, type_ignores=[])).body)
             outcome.lost += parsed.lost
             self._found[path] = (text, outcome, text.problem or parsed.problem)
             self._reading.pop()

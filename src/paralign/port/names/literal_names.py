@@ -1,0 +1,68 @@
+"""Names of a framework that are asked for by a text: ``getattr(torch.optim, "Adagrad")``."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, TypeVar
+
+from paralign.port.names.ownership import FRAMEWORKS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Tree = TypeVar("Tree", bound=ast.AST)
+
+#: arguments of ``getattr`` without a default
+_ASKED = 2
+
+
+def with_plain_names(tree: Tree) -> Tree:
+    """A tree where such a name stands as an attribute, at the place of the call.
+
+    Only where modules of a framework are asked, and ``getattr`` is Python's own.
+    """
+    nodes = list(ast.walk(tree))
+    if not any(isinstance(each, ast.Name) and each.id == "getattr" and isinstance(each.ctx, ast.Load) for each in nodes):
+        return tree
+    modules = set(_modules(nodes)) - set(_bound(nodes))
+    if modules and "getattr" not in _bound(nodes):
+        _Plain(modules).visit(tree)
+    return tree
+
+
+class _Plain(ast.NodeTransformer):
+    def __init__(self, modules: set[str]) -> None:
+        self.modules = modules
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if getattr(node.func, "id", "") != "getattr" or len(node.args) != _ASKED or node.keywords:
+            return node
+        of, name = node.args
+        text = name.value if isinstance(name, ast.Constant) else None
+        if not isinstance(text, str) or not text.isidentifier() or _root(of) not in self.modules:
+            return node
+        return ast.copy_location(ast.Attribute(of, text, ast.Load()), node)
+
+
+def _root(node: ast.AST) -> str:
+    """The first name of a dotted one; '' of another expression."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _modules(nodes: Iterable[ast.AST]) -> Iterable[str]:
+    """Names that imports bind to modules of a framework, or to what a module has."""
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (each.asname or each.name.partition(".")[0] for each in node.names if each.name.partition(".")[0] in FRAMEWORKS)
+        elif isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").partition(".")[0] in FRAMEWORKS:
+            yield from (each.asname or each.name for each in node.names if each.name.islower())
+
+
+def _bound(nodes: Iterable[ast.AST]) -> set[str]:
+    """Names that a program binds to something else, anywhere."""
+    found = {each.id for each in nodes if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)}
+    found |= {each.arg for each in nodes if isinstance(each, ast.arg)}
+    return found | {each.name for each in nodes if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
