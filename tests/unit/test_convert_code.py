@@ -103,7 +103,7 @@ def test_an_attribute_that_is_set_later_takes_effect(tmp_path):
     [
         "nn.LPPool3d(3, 4)",
         "torch.std(torch.ones(3), False)",
-        "torch.optim.Adagrad([{'params': a}], lr=0.1)", "torch.optim.lr_scheduler.StepLR(a, 2, last_epoch=b)", "getattr(nn, b, None)(3)", "nn.LPPool3d(*a)",
+        "torch.optim.Adagrad(a, lr_decay=0.1)", "torch.optim.lr_scheduler.StepLR(a, 2, last_epoch=b)", "getattr(nn, b, None)(3)", "nn.LPPool3d(*a)",
         "list(map(nn.LPPool3d, a))", "nn.MultiheadAttention(8, 2, kdim=3)", "torch.nn.DataParallel(a)", "a is nn.BatchNorm2d",
         "{nn.Conv2d: 1}", "torch.ones(2).T.mul_(2)", "torch.ones(2).to(b, copy=True)", "functools.partial(nn.Conv2d, dtype=b)",
     ],

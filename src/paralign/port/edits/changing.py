@@ -14,7 +14,7 @@ from paralign.port.names.expression_forms import is_kept_form
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from paralign.port.edits.scope_index import Scope
+    from paralign.port.edits.scope_index import Functions, Scope
 
 #: statements whose expressions run once, before what they hold
 _SIMPLE = (ast.Assert, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
@@ -114,7 +114,7 @@ def _changed_within(call: ast.Call, module: ast.AST | None) -> Iterator[Change]:
     """What a function of the file changes of what it is given."""
     if module is None:
         return
-    for function in functions_of(module).get(_name_of(call), []):
+    for function in _changing(module).get(_name_of(call), []):
         for name in _changed_parameters(module).get(id(function), ()):
             given = given_for(name, call, function)
             found = _changed(given) if given is not None else None
@@ -128,25 +128,31 @@ def _changed_parameters(module: ast.AST) -> dict[int, set[str]]:
     functions = functions_of(module)
     every = [each for named in functions.values() for each in named]
     found = {id(each): _changed_here(each) for each in every}
-    calls = [
-        (outer, call, inner)
-        for outer in every
-        for call in ast.walk(outer)
-        if isinstance(call, ast.Call)
-        for inner in functions.get(_name_of(call), [])
-    ]
-    grown = True
-    while grown:
-        grown = False
-        for outer, call, inner in calls:
+    calls: dict[str, list[tuple[ast.FunctionDef | ast.AsyncFunctionDef, ast.Call]]] = {}
+    for outer in every:
+        for call in ast.walk(outer):
+            if isinstance(call, ast.Call) and _name_of(call) in functions:
+                calls.setdefault(_name_of(call), []).append((outer, call))
+    waiting = [each for each in every if found[id(each)]]
+    while waiting:
+        inner = waiting.pop()
+        for outer, call in calls.get(inner.name, []):
             for name in [*found[id(inner)]]:
                 given = given_for(name, call, inner)
                 change = _changed(given) if given is not None else None
                 own = _parameter_of(_root(change.whole), place_of(call), scope_of(outer), 0) if change is not None else ""
                 if own and own not in found[id(outer)]:
                     found[id(outer)].add(own)
-                    grown = True
+                    waiting.append(outer)
     return found
+
+
+@lru_cache(maxsize=4)
+def _changing(module: ast.AST) -> Functions:
+    """The functions of a file that change a parameter, by their names."""
+    changed = _changed_parameters(module)
+    kept = {name: [each for each in functions if changed[id(each)]] for name, functions in functions_of(module).items()}
+    return {name: functions for name, functions in kept.items() if functions}
 
 
 def _changed_here(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:

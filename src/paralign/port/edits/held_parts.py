@@ -12,6 +12,9 @@ from paralign.port.names.expression_forms import is_dotted, is_kept_form
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+#: how often functions that call one another are looked at: what one gives passes through one more of them each time
+_ROUNDS = 16
+
 _AROUND = ("enumerate", "zip", "list", "tuple", "reversed")
 
 
@@ -189,20 +192,60 @@ def _of_one(
     function: ast.FunctionDef | ast.AsyncFunctionDef, call: ast.Call, scope: Scope, giving: type[ast.Return | ast.Yield]
 ) -> Whole | None:
     """The whole where one function of the called name gives a part."""
-    own = scope_of(function)
-    own.functions = scope.functions
-    if own.is_followed:
-        return None
-    for each in ast.walk(function):
-        value = each.value if isinstance(each, giving) else None
-        own.is_followed = True
-        found = part_of(value, several=False, scope=own) if value is not None else None
-        own.is_followed = False
-        name = _root(found.tensor) if found is not None else ""
+    for found in _parts_of(function, scope, giving):
+        own = scope_of(function)
+        name = _root(found.tensor)
         given = given_for(name, call, function) if name in own.given and name not in own.bindings else None
-        if found is not None and given is not None and is_kept_form(given):
+        if given is not None and is_kept_form(given):
             return Whole(given, found.kind)
     return None
+
+
+#: functions that are looked at together, in the order in which they were met: what they give may be known in part only
+_met: list[tuple[ast.FunctionDef | ast.AsyncFunctionDef, Scope, type[ast.Return | ast.Yield]]] = []
+
+
+def _parts_of(function: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope, giving: type[ast.Return | ast.Yield]) -> tuple[Whole, ...]:
+    """What a function gives parts of.
+
+    Functions may call themselves and one another: as long as one of them gives more than before, all are looked at again.
+    """
+    own = scope_of(function)
+    own.functions = scope.functions
+    if giving in own.parts:
+        return own.parts[giving]
+    own.parts[giving] = ()
+    _met.append((function, own, giving))
+    if len(_met) > 1:
+        return ()
+    try:
+        _look_again()
+    finally:
+        _met.clear()
+    return own.parts[giving]
+
+
+def _look_again() -> None:
+    """Look at what was met, the last first, until nothing new is found."""
+    for _ in range(_ROUNDS):
+        before = [own.parts[kind] for _, own, kind in _met]
+        at = len(_met)
+        while at:
+            at -= 1
+            function, own, kind = _met[at]
+            number = len(_met)
+            own.parts[kind] = _given_back(function, own, kind)
+            if len(_met) > number:  # it calls others, which come first
+                at = len(_met)
+        if before == [own.parts[kind] for _, own, kind in _met]:
+            return
+
+
+def _given_back(function: ast.FunctionDef | ast.AsyncFunctionDef, own: Scope, giving: type[ast.Return | ast.Yield]) -> tuple[Whole, ...]:
+    """What the statements of one function give parts of."""
+    values = [each.value for each in ast.walk(function) if isinstance(each, giving) and each.value is not None]
+    found = [part_of(each, several=False, scope=own) for each in values]
+    return tuple(each for each in found if each is not None)
 
 
 def _called(value: ast.expr) -> str:

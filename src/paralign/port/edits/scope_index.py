@@ -15,6 +15,8 @@ from paralign.port.names.expression_forms import is_kept_form
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from paralign.port.edits.held_parts import Whole
+
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 _OF_FORM = frozenset({"shape", "ndim", "dtype", "device"})
@@ -82,8 +84,8 @@ class Scope:
         self.given = _given(scope)
         #: the functions of the file by their names
         self.functions: Functions = {}
-        #: whether what it gives back is being looked for: a function may call itself
-        self.is_followed = False
+        #: what its statements of a kind (``return``, ``yield``) give parts of, as far as that is known
+        self.parts: dict[type[ast.Return | ast.Yield], tuple[Whole, ...]] = {}
         self.is_module = isinstance(scope, ast.Module)
         for each in _statements(scope):
             for name, binding in _bindings(each):

@@ -154,6 +154,8 @@ class Origins:
         if name in _STATES:
             return Origin(0) if getattr(of, "id", "") in _READERS else Origin.TAKEN
         given = [self.of(each, over, depth=depth + 1) for each in (*call.args, *(each.value for each in call.keywords if each.arg))]
+        if name in _COUNTED and of_module:  # in PyTorch's order, whatever number of elements they have
+            return Origin.MADE
         if name in _MAKING and of_module:  # by another tensor's shape, or of its numbers, it lies as that one
             return Origin.TAKEN if Origin.TAKEN in _either(given) else Origin.MADE
         own = _functions(self._module).get(name, [])
@@ -182,6 +184,9 @@ class Origins:
         inner._followed, inner._left = self._followed, self._left
         return inner
 
+
+#: functions whose elements differ by their places
+_COUNTED = frozenset({"arange", "linspace", "logspace", "range"})
 
 #: functions of Python that give no tensor, or those that they are given
 _PLAIN = frozenset({"dict", "enumerate", "float", "int", "len", "list", "range", "reversed", "sorted", "str", "sum", "tuple", "zip"})

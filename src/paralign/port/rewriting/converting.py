@@ -34,9 +34,7 @@ _DERIVED = {
 }
 
 #: methods whose results are views in both frameworks
-_VIEWS = frozenset(
-    {"diagonal", "flatten", "movedim", "narrow", "permute", "select", "squeeze", "swapaxes", "t", "transpose", "unsqueeze", "view"}
-)
+_VIEWS = frozenset({"diagonal", "movedim", "narrow", "permute", "select", "squeeze", "swapaxes", "t", "transpose", "unsqueeze", "view"})
 
 _PAST_LAYERS = "a layer of Paddle keeps a tensor without asking the class of an attribute that has __set__, but for a property"
 
@@ -109,13 +107,15 @@ class Converter(SignConverter):
         methods = {each.name: each for each in node.body if isinstance(each, ast.FunctionDef)}
         if "__set__" not in methods or not self.seen.imported:
             return
-        if node.bases or node.keywords or not _gives_itself(methods.get("__get__")):
+        kept = {"fget", "fset", "fdel", "__slots__"}  # a property has them already, and they cannot be set
+        own = {each.attr if isinstance(each, ast.Attribute) else getattr(each, "id", "") for each in ast.walk(node)}
+        if node.bases or node.keywords or own & kept or not _gives_itself(methods.get("__get__")):
             self.note(node, "torch.nn.Module.__setattr__", Fate.CONDITION, _PAST_LAYERS)
             return
         name = re.compile(rb"class\s+\w+\s*(\(\s*\))?").match(self.text.content, self.text.start(node))
         if name is not None:
-            own = f"class {node.name}(property)"
-            self.text.edit(name.start(), name.end(), own)
+            written = f"class {node.name}(property)"
+            self.text.edit(name.start(), name.end(), written)
             self.note(node, "torch.nn.Module.__setattr__", Fate.REWRITTEN, "Paddle's layers ask properties alone what they are given")
 
     def _on_helper(self, node: ast.ClassDef, base: ast.expr, name: str) -> None:
@@ -210,6 +210,8 @@ class Converter(SignConverter):
         filled, before = self._filled_name(node.value), len(self.text.edits)
         start, end = self.text.start(node), self.text.end(node)
         if filled:
+            values = ", ".join(self.text.source(each) for each in self._tensors_among(node.value))
+            told = f", {values}" if values else ""
             self.text.edit(start, start, f"_put_into_view({filled}, lambda {filled}: ", node.value)
         self._visit_expression(node)
         if not filled:
@@ -219,7 +221,7 @@ class Converter(SignConverter):
             del self.text.edits[before]
             return
         self.needs("_put_into_view(")
-        self.text.edit(end, end, ")", node.value, closes=True)
+        self.text.edit(end, end, f"{told})", node.value, closes=True)
         self.note(node, "torch.Tensor", Fate.REWRITTEN, "a value put into a view of a tensor that may ask for a gradient")
 
     def _filled_name(self, call: ast.expr) -> str:
@@ -238,7 +240,23 @@ class Converter(SignConverter):
             if not isinstance(inner.func, ast.Attribute) or inner.func.attr not in _VIEWS:
                 return ""
             inner = inner.func.value
-        return inner.id if isinstance(inner, ast.Name) and place(inner) not in self.named and self.seen.imported else ""
+        if not isinstance(inner, ast.Name) or place(inner) in self.named or not self.seen.imported:
+            return ""
+        return "" if self._may_be_part(inner, call) else inner.id
+
+    def _tensors_among(self, call: ast.expr) -> list[ast.expr]:
+        """The values that a call fills with which may be tensors."""
+        given = [*call.args, *[each.value for each in call.keywords]] if isinstance(call, ast.Call) else []
+        names = {id(each): [part for part in ast.walk(each) if isinstance(part, ast.Name)] for each in given}
+        return [
+            each
+            for each in given
+            if names[id(each)] and not isinstance(each, ast.Call) and not any(place(part) in self.named for part in names[id(each)])
+        ]
+
+    def _may_be_part(self, name: ast.Name, call: ast.Call) -> bool:
+        """Whether a tensor whose view is filled is a part of another one; what a function is given is asked when it runs."""
+        return whole_of(name, [*self._parents, call, name]) is not None
 
     def _visit_expression(self, node: ast.Expr) -> None:
         super().visit_Expr(node)
