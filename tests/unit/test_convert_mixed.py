@@ -207,7 +207,7 @@ for p in net.parameters():
     if p.dim() > 1:
         nn.init.xavier_uniform_(p)
 for name, p in net.named_parameters():
-    print(name, p.shape)  # told
+    print(name, p.shape)
 total = sum(p.numel() for p in net.parameters())
 norm = sum(p.grad.norm() ** 2 for p in net.parameters() if p.grad is not None)
 state = net.state_dict()
