@@ -165,6 +165,7 @@ class Converter(SignConverter):
         self._annotated(node.annotation)
         if node.value is not None:
             self.visit(node.value)
+        self.note_read_part(node)
 
     def visit_Assign(self, node: ast.Assign) -> None:  # noqa: N802 - as above
         """Refuse assignments to what belongs to PyTorch; note writes into tensors."""
@@ -223,6 +224,14 @@ class Converter(SignConverter):
         self.needs("_put_into_view(")
         self.text.edit(end, end, f"{told})", node.value, closes=True)
         self.note(node, "torch.Tensor", Fate.REWRITTEN, "a value put into a view of a tensor that may ask for a gradient")
+
+    def _visit_changing(self, node: ast.stmt) -> None:
+        """Rewrite a statement whose own expressions may change a tensor in place."""
+        self.generic_visit(node)
+        self.note_read_part(node)
+
+    visit_Assert = visit_Return = visit_If = visit_While = visit_For = visit_AsyncFor = _visit_changing  # noqa: N815 - as above
+    visit_With = visit_AsyncWith = visit_Match = _visit_changing  # noqa: N815 - as above
 
     def _filled_name(self, call: ast.expr) -> str:
         """The tensor whose view a statement fills: ``x.diagonal().fill_(0)``; '' of another."""
