@@ -213,7 +213,7 @@ def _parts_of(function: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope, gi
     own = scope_of(function)
     own.functions = scope.functions
     if giving in own.parts:
-        return own.parts[giving]
+        return tuple[Whole, ...](own.parts[giving])
     own.parts[giving] = ()
     _met.append((function, own, giving))
     if len(_met) > 1:
@@ -222,7 +222,7 @@ def _parts_of(function: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope, gi
         _look_again()
     finally:
         _met.clear()
-    return own.parts[giving]
+    return tuple[Whole, ...](own.parts[giving])
 
 
 def _look_again() -> None:

@@ -6,7 +6,7 @@ import ast
 from bisect import bisect_right
 from collections import defaultdict
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from paralign.port.edits.keeping import extends, gathers, keeper_of
 from paralign.port.edits.tensor_results import NEW, VIEWED, VIEWS
@@ -14,8 +14,6 @@ from paralign.port.names.expression_forms import is_kept_form
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from paralign.port.edits.held_parts import Whole
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -85,7 +83,7 @@ class Scope:
         #: the functions of the file by their names
         self.functions: Functions = {}
         #: what its statements of a kind (``return``, ``yield``) give parts of, as far as that is known
-        self.parts: dict[type[ast.Return | ast.Yield], tuple[Whole, ...]] = {}
+        self.parts: dict[type[ast.Return | ast.Yield], tuple[Any, ...]] = {}
         self.is_module = isinstance(scope, ast.Module)
         for each in _statements(scope):
             for name, binding in _bindings(each):
