@@ -264,7 +264,7 @@ class Converter(SignConverter):
         ]
 
     def _may_be_part(self, name: ast.Name, call: ast.Call) -> bool:
-        """Whether a tensor whose view is filled is a part of another one; what a function is given is asked when it runs."""
+        """Whether a name stands for a part; of a parameter that is asked when it runs."""
         return whole_of(name, [*self._parents, call, name]) is not None
 
     def _visit_expression(self, node: ast.Expr) -> None:
