@@ -401,6 +401,7 @@ def test_a_sampler_that_fails_in_a_later_epoch_keeps_what_it_gave():
     stage = compared(side(Data(60), Loader(Data(60), Ends)), side(Data(60), Loader(Data(60), Part)))
     assert stage.verdict != "error", stage.failure
     assert not [f for f in stage.findings if f.rule.startswith("data/sampler")]
+    assert "how often each sample is drawn was not compared over more than 3 epochs" in stage.notes
 
 
 def test_a_loader_without_a_sampler_and_an_endless_one_say_nothing():

@@ -129,6 +129,7 @@ def _law(result: StageResult, one: Epochs, other: Epochs) -> Finding | None:
         return None
     found = frequencies.compare(one.further, other.further, one.length)
     if found is None:
+        result.notes.append(f"how often each sample is drawn was not compared over more than {len(one.orders)} epochs")
         return None
     told = (
         f"sample {found.index} is drawn {found.rates[0]:.3g} times an epoch in the reference, {found.rates[1]:.3g} times in the candidate "
