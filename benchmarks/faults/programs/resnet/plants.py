@@ -233,7 +233,7 @@ PLANTS = [
         (
             "        x = self.stem(x)\n",
             "        patches = F.unfold(x, 7, strides=2, paddings=3)\n"
-            "        x = paddle.matmul(self.stem.weight.reshape([16, -1]), patches).reshape([x.shape[0], 16, 32, 32])\n",
+            "        x = paddle.matmul(self.stem.weight.reshape([16, -1]), patches).reshape([x.shape[0], 16, x.shape[2] // 2, -1])\n",
         ),
     ),
     harmless(
@@ -260,7 +260,13 @@ PLANTS = [
     harmless(
         "mean-pool",
         "pooling by a mean over parts",
-        ("x = F.adaptive_avg_pool2d(x, 2)", "x = x.reshape([x.shape[0], 32, 2, 4, 2, 4]).mean([3, 5])"),
+        (
+            "x = F.adaptive_avg_pool2d(x, 2)",
+            "n = x.shape[2]\n"
+            "        halves = slice(0, (n + 1) // 2), slice(n // 2, n)\n"
+            "        rows = [paddle.concat([x[:, :, a, b].mean([2, 3], keepdim=True) for b in halves], 3) for a in halves]\n"
+            "        x = paddle.concat(rows, 2)",
+        ),
     ),
     harmless(
         "pool-as-conv",
