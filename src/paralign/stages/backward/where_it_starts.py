@@ -153,7 +153,9 @@ def _momentum(context: Context, found: Divergence, point: Point, shares: Sequenc
     )
     found.notes.append(said)
     given_argument.follow(context, found, point.name.rpartition(".")[0], "momentum", "the momentum comes from here")
-    return Finding(MOMENTUM, said, "let both layers keep the same share")
+    due = shares[0] or 0.0
+    fix = f"write momentum={due:.6g} where it weighs the old statistics (Paddle), {1 - due:.6g} where it weighs the new ones (PyTorch)"
+    return Finding(MOMENTUM, said, fix)
 
 
 def first_wrong(result: StageResult) -> Divergence | None:
