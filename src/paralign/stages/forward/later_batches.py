@@ -17,7 +17,7 @@ from paralign.worker.protocol import Batch, Feed, Forward
 from paralign.worker.sides.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from paralign.capture import Capture
     from paralign.context import Context
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 #: seconds of both sides' passes on the first batch above which no further one is looked at, and bytes of its outputs
 SECONDS, BYTES = 20.0, 1 << 28
+
+#: how many times the first batch's error beside its noise a further one's has to be
+GAIN = 10.0
 
 
 def judged(context: Context, result: StageResult, judge: Callable[[Context], StageResult]) -> StageResult:
@@ -167,14 +170,32 @@ def _first_wrong(context: Context, result: StageResult, fed: Capture, count: int
             raise WorkerFailed(kind, f"the candidate fails on batch {number}, the reference does not: {said}", side="candidate")
         ends = points(captures, number, (DOUBLE, DOUBLE))
         pairs = paired(*captures, ends, FLOAT64, context.settings.tolerance_of("forward"))
-        if wrong_of(pairs):
+        wrong = wrong_of(pairs)
+        if is_beyond(wrong, result.pairs):
             return _Wrong(number, captures, pairs), compared
+        if wrong:
+            result.notes.append(f"the outputs on batch {number} differ as those on the first do, by little more than their noise")
+            compared += 1
+            continue
         judged_pairs = [pair for pair in pairs if pair.judged]
         if judged_pairs and all(pair.verdict == ALIGNED for pair in judged_pairs):
             compared += 1
         else:
             result.notes.append(f"the outputs on batch {number} are too weak a test, and do not count")
     return None, compared
+
+
+def is_beyond(wrong: Sequence[Pair], first: Sequence[Pair]) -> bool:
+    """Whether outputs of a further batch differ by far more than those of the first.
+
+    Rounded constants differ in every batch, and in one of many by more than the noise that was measured there.
+
+    Args:
+        wrong: pairs of the further batch that differ.
+        first: those of the first batch, which agree.
+    """
+    usual = max((pair.ratio or 0.0 for pair in first if pair.judged), default=0.0)
+    return any(pair.ratio is None or pair.ratio > GAIN * usual for pair in wrong)
 
 
 def _judged_on(
