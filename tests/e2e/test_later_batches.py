@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.e2e.written_projects import checked, line_of
+from tests.e2e.written_projects import checked, line_of, plain
 
+from paralign.api import check_project
 from paralign.model import ALIGNED, DIVERGED, ERROR, UNDERPOWERED
 from paralign.stages.forward import later_batches
 
@@ -187,3 +188,38 @@ def test_a_batch_that_the_reference_fails_on_does_not_count(tmp_path):
     assert found.verdict == DIVERGED
     assert any("the outputs on 1 before batch 2 agree" in each for each in found.notes)
     assert "2 of 4 batches" in [str(each) for each in found.coverage]
+
+
+#: a loss of each word, whose labels are as long as the batch's sentences
+WORDS = """
+    import numpy as np
+    WIDTHS = (7, 7, 9, 8)
+
+    def build_dataloader(split):
+        random, found = np.random.default_rng(3), []
+        for width in WIDTHS:
+            x = random.integers(1, 9, (5, width))
+            if width == 9:
+                x[1:, -2:] = 0
+            found.append((tensor(x), tensor(random.integers(0, 4, (5, width)))))
+        return found
+"""
+
+WORD_LOSS = """
+    def loss(outputs, labels):
+        assert outputs.shape[1] == labels.shape[1], "labels of another batch"
+        return (outputs.sum(-1) - 0.1 * labels).square().mean()
+"""
+
+
+def test_later_stages_take_the_first_batch_with_its_labels(tmp_path):
+    theirs = REFERENCE.replace("return self.outer(mean)", "return self.outer(mean).unsqueeze(1) + self.outer(held)")
+    ours = UNMASKED.replace("return self.outer(mean)", "return self.outer(mean).unsqueeze(1) + self.outer(held)")
+    for name, text in {"reference.py": theirs + WORDS + WORD_LOSS, "candidate.py": ours + WORDS + WORD_LOSS}.items():
+        (tmp_path / name).write_text(plain(text), encoding="utf-8")
+    sides = '[reference]\nmodule = "reference.py"\nframework = "torch"\n[candidate]\nmodule = "candidate.py"\nframework = "paddle"\n'
+    (tmp_path / "paralign.toml").write_text(f'stages = ["weights", "forward", "loss"]\n{sides}', encoding="utf-8")
+    result = check_project(tmp_path)[0]
+    assert result["forward"].verdict == DIVERGED
+    assert result["forward"].worst.key.endswith("(batch 2)")
+    assert result["loss"].verdict == ALIGNED

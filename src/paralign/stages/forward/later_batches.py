@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from paralign.errors import WorkerFailed
 from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Coverage, Divergence, Finding, Point, wrong_of
+from paralign.stages.common.forward_passes import record
 from paralign.stages.common.judging import FLOAT64, final, paired
 from paralign.stages.forward.further import lost_reason, points
 from paralign.worker.datasets.feed import name_of
@@ -63,8 +64,10 @@ def judged(context: Context, result: StageResult, judge: Callable[[Context], Sta
     coverage = Coverage("batches", compared + 1, whole)
     if found.verdict != DIVERGED:
         _judge_kept(context, result, wrong, alone if found.verdict == ALIGNED else None)
+        record(context)
         result.coverage.append(coverage)
         return result
+    record(context)  # later stages take the outputs on the first batch, with its labels
     for pair in found.pairs:
         pair.key = f"{pair.key} (batch {number})"
     found.notes.insert(0, f"only further batches show it: the outputs on {compared} before batch {number} agree")
