@@ -67,7 +67,7 @@ def loader(context: Context, result: StageResult, reference: Capture, candidate:
     is_ordered = all(p.verdict != DIVERGED for p in result.pairs if is_loaders(p))
     if all(shuffled) and not is_ordered:
         if _is_repeating(reference) and _is_repeating(candidate):
-            _drawn_again(result, answers)
+            _drawn_again(context, result, (reference, candidate))
         else:
             _as_set(context, result, (reference, candidate))
         return
@@ -208,17 +208,21 @@ def _say_unseen(result: StageResult, why: str, total: int | None) -> None:
     result.coverage.append(Coverage("batches", 0, total))
 
 
-def _drawn_again(result: StageResult, answers: list[DataSeen]) -> None:
+def _drawn_again(context: Context, result: StageResult, captures: tuple[Capture, Capture]) -> None:
     """Batches drawn with replacement on both sides: no pass holds the samples of another.
 
-    What is drawn is judged by its law.
+    What is drawn is judged by its law, and what both loaders make of the same samples is compared where it can be.
     """
+    answers = [Data.answer(c) for c in captures]
     for pair in result.pairs:
         if is_loaders(pair) and batch_of(pair) is not None and pair.stats is not None:
             pair.notes = []
             pair.leave_out(Unjudged.DRAWN, f"{SHUFFLED}: not compared one by one")
+    same_samples.excuse_lengths(result)
     note = "both samplers draw with replacement: which samples they draw is compared by its law, the samples themselves in the data set"
     result.notes.append(note)
+    if same_samples.compare(context, result, captures) in (Outcome.COMPARED, Outcome.REPLAYED):
+        return
     if all(is_loaders(p) for p in result.pairs):
         result.pairs.append(unmeasured("dataloader", UNDERPOWERED, f"{note}; there is no data set on both sides"))
     result.coverage.append(Coverage("batches", 0, _total(answers[0].batches)))
