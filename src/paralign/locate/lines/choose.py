@@ -168,13 +168,6 @@ def _region_lines(fault: Fault) -> list[Proposal[str]]:
     return proposals(REGION_LINE_RULES, fault) + singled_out
 
 
-def _parts_named(fault: Fault) -> str | None:
-    """The line that names parts of a tensor in another order than the reference's does."""
-    trial = fault.guilt.trial
-    region = [*trial.region, fault.operation]
-    return unpacked.line(fault.judgement, region, way_to(fault.judgement, trial.due, len(region) + CONTEXT))
-
-
 def _numbers_of_region(fault: Fault) -> str | None:
     """What a region takes that was computed of numbers alone, if nothing else stands out."""
     trial = fault.guilt.trial
@@ -239,11 +232,6 @@ def _input_shape(fault: Fault) -> str | None:
     if fault.kind is not Kind.DIFFERENT or other is None or other.kind != fault.operation.kind or not fault.operation.stack:
         return None
     return _laid_out(fault.operation, other)
-
-
-def _parts_named_for_it(asked: Wired) -> str | None:
-    """As :func:`_parts_named`, of an operation that takes one part for another."""
-    return unpacked.line(asked.judgement, [asked.operation], [asked.other])
 
 
 def _made_in_its_place(asked: Wired) -> str | None:
@@ -542,7 +530,11 @@ OPERATION_RULES: tuple[Rule[Fault, str], ...] = (
 
 #: lines of several operations that stand for others of the reference; see also ``kinds.REGION_RULES``
 REGION_LINE_RULES: tuple[Rule[Fault, str], ...] = (
-    Rule("parts-named", "where parts of a tensor get each other's names", _parts_named),
+    Rule(
+        "parts-named",
+        "where parts of a tensor get each other's names",
+        lambda f: unpacked.of_region(f.judgement, f.guilt.trial, f.operation),
+    ),
     Rule(
         "value-made-for-region",
         "where a value was made that only the region takes",
@@ -597,7 +589,11 @@ MISSING_RULES: tuple[Rule[MissingStep, str], ...] = (
 
 #: where an operation takes another value than the reference's
 WIRED_RULES: tuple[Rule[Wired, str], ...] = (
-    Rule("parts-named-for-it", "where parts of a tensor get each other's names", _parts_named_for_it),
+    Rule(
+        "parts-named-for-it",
+        "where parts of a tensor get each other's names",
+        lambda w: unpacked.line(w.judgement, [w.operation], [w.other]),
+    ),
     Rule("module-chosen", "where the module was chosen that has other parameters", _module_chosen),
     Rule("value-made-for-it", "where the value was made, if nothing else rightly takes it", _made_in_its_place),
     Rule(

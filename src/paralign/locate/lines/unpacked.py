@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from paralign.locate.runs.traverse import computing, makers
+from paralign.locate.runs.traverse import CONTEXT, computing, makers, way_to
 from paralign.locate.source.statements import parsed_line
 
 if TYPE_CHECKING:
@@ -17,9 +17,16 @@ if TYPE_CHECKING:
 
     from paralign.locate.runs.dataflow import Operation
     from paralign.locate.runs.judgement import Judgement
+    from paralign.locate.suspects.propose import Trial
 
 #: kinds of operations that give parts of a tensor
 PARTING = frozenset({"split", "slice"})
+
+
+def of_region(judgement: Judgement, trial: Trial, operation: Operation) -> str | None:
+    """As :func:`line`, of the operations of a trial and one of them that is to be looked at."""
+    region = [*trial.region, operation]
+    return line(judgement, region, way_to(judgement, trial.due, len(region) + CONTEXT))
 
 
 def line(judgement: Judgement, region: Iterable[Operation], reference: Iterable[Operation]) -> str | None:

@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 #: what a call of an optimizer may name its rate, or its schedule
 RATES = ("lr", "learning_rate")
 
-#: kinds of expressions that compute a number
-_MADE = ("operation", "call")
-
 #: how names of what an optimizer is built with begin that bounds gradients
 BOUNDS = "ClipGrad"
 
@@ -263,22 +260,10 @@ def _made_otherwise(each: Expression, twin: Expression) -> Expression | None:
     if doing(twin) != doing(each):
         return None
     pairs = paired(each, twin)
-    apart = [(own, due) for own, due in pairs if is_equal(own, due) is False]
+    apart = [own for own, due in pairs if is_equal(own, due) is False]
     alike = [own for own, due in pairs if is_equal(own, due) and own.scalar not in COMMON]
-    made = _behind(*apart[0]) if len(apart) == 1 and alike else None
-    return made if made is not None and made.file and made.kind in (*_MADE, *WRITTEN) else None
-
-
-def _behind(own: Expression, due: Expression) -> Expression:
-    """What made a number otherwise than another one, past equal steps of its line."""
-    made, twin = origin(own), origin(due)
-    line = made.source
-    while made.kind == twin.kind == "operation" and made.source == line and doing(made) == doing(twin):
-        apart = [(one, other) for one, other in paired(made, twin) if is_equal(one, other) is False]
-        if len(apart) != 1:
-            break
-        made, twin = origin(apart[0][0]), origin(apart[0][1])
-    return made
+    made = origin(apart[0]) if len(apart) == 1 and alike else None
+    return made if made is not None and made.file and made.kind in ("operation", "call") else None
 
 
 def _wrong_rates(own: Sequence[float], due: Sequence[float]) -> list[tuple[float, float | None]]:
