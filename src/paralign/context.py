@@ -17,6 +17,8 @@ from paralign.worker.protocol import Evaluate, InRuns, runs_of
 from paralign.worker.sides.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from paralign.capture import Capture
@@ -105,6 +107,13 @@ class Context:
     stages: list[str] = field(default_factory=list)
     #: the values of parameters that stages have moved, by the reference's name; empty where the weights are as they were carried over
     moved: dict[str, Typed] = field(default_factory=dict)
+    #: when the first faulty line was confirmed, in seconds of ``time.perf_counter``; None where none was
+    confirmed_at: float | None = None
+
+    def note_confirmed(self, moments: Sequence[float]) -> None:
+        """Note when faulty lines were confirmed; the first moment of a check counts."""
+        known = [] if self.confirmed_at is None else [self.confirmed_at]
+        self.confirmed_at = min([*known, *moments], default=None)
 
     def note_used(self, stage: str) -> None:
         """Note the files behind the captures of a stage.

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from paralign.cli import main
+from paralign.context import Context
 from paralign.model import SideTime
 from paralign.run import profiling
 from paralign.run.profiling import ELSE, LOCATION, PARTS, PASSES, START, Watch, part_of
@@ -44,6 +45,40 @@ def test_a_check_says_where_its_time_went(port, capsys):
         assert side["jobs"]["forward"]["seconds"] > 0.3  # two passes that sleep
         assert side["jobs"]["forward"]["busy"] < side["jobs"]["forward"]["seconds"]
     assert parts[PASSES]["waiting"] > 0.3
+    assert profile["confirmed"] is None  # numpy sides are not watched operation by operation
+
+
+MODEL = """import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        x = x.exp()
+        return torch.relu(x - {constant}).sum(-1)
+
+def build_model():
+    return Model()
+"""
+
+
+@pytest.mark.torch
+def test_it_says_when_the_first_line_was_confirmed(tmp_path, capsys):
+    (tmp_path / "paralign.toml").write_text(PROJECT.replace("numpy", "torch"))
+    (tmp_path / "reference.py").write_text(MODEL.format(constant=0.5))
+    (tmp_path / "candidate.py").write_text(MODEL.format(constant=0.25))
+    assert main(["check", str(tmp_path), "weights", "forward", "--profile"]) == 1
+    assert "the first faulty line was confirmed after" in capsys.readouterr().out
+    profile = json.loads((tmp_path / "result" / "report.json").read_text())["profile"]
+    assert profile["parts"][START]["seconds"] < profile["confirmed"] < profile["seconds"]
+
+
+def test_the_first_moment_counts():
+    context = Context(None, None, None)  # no recorder is asked
+    context.note_confirmed([])
+    assert context.confirmed_at is None
+    context.note_confirmed([5.0, 3.0])
+    context.note_confirmed([4.0])
+    context.note_confirmed([])
+    assert context.confirmed_at == 3.0
 
 
 def test_without_the_option_nothing_is_said(port, capsys):

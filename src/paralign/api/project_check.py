@@ -228,7 +228,7 @@ def _checked(
             result.preflight.append(f"captures of the reference are not reused by later checks: it {why}, which may read files unseen")
     if watch is not None:
         own = () if project.streaming.streaming else (context.reference, context.candidate)  # streamed blocks have recorders of their own
-        result.profile = watch.result({side.side: side.spent for side in own})
+        result.profile = watch.result({side.side: side.spent for side in own}, context.confirmed_at)
     return result, context
 
 

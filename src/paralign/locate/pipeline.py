@@ -142,6 +142,7 @@ def _search(watched: Watched, judgement: Judgement, *, finely: bool) -> tuple[li
     """
     if not finely:
         found, notes = guilty(watched, judgement)
+        watched.note_confirmed(found)
         return found, notes, False
     fine = watched.judgement(fine=True)
     found, notes = guilty(watched, fine)
@@ -150,6 +151,7 @@ def _search(watched: Watched, judgement: Judgement, *, finely: bool) -> tuple[li
         found, notes = guilty(watched, judgement)
         all_found += found
         all_notes += notes
+    watched.note_confirmed(found)
     return found, notes, _is_clean(watched, fine, all_found, all_notes)
 
 

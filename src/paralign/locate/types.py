@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ class Guilt:
     ``slices`` are the parts of what the reference makes on the way to the point, where several operations lead there.
         ``repair`` is a change of one operation that makes the result the reference's, where one was found. ``hidden`` says that what
     follows hardly uses the result, so that no run can show the fault. ``relation`` says how the result comes from the reference's.
+    ``found_at`` is when it was found, in seconds of ``time.perf_counter``.
     """
 
     trial: Trial
@@ -38,3 +40,4 @@ class Guilt:
     repair: Repair | None = None
     hidden: bool = False
     relation: str = ""
+    found_at: float = field(default_factory=time.perf_counter)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Dict
+from typing import Dict, Optional
 
 
 @dataclass
@@ -42,8 +42,12 @@ class SideTime:
 
 @dataclass
 class CheckTime:
-    """Where the time of a check went: seconds in all, by part, and by side."""
+    """Where the time of a check went: seconds in all, by part, and by side.
+
+    ``confirmed``: seconds until the first faulty line of the forward pass was confirmed, None where none was.
+    """
 
     seconds: float
     parts: Dict[str, PartTime] = field(default_factory=dict)
     sides: Dict[str, SideTime] = field(default_factory=dict)
+    confirmed: Optional[float] = None

@@ -86,6 +86,7 @@ CHINESE: dict[str, str] = {
     "{count} more in the report": "其余 {count} 项见报告",
     # where the time of a check went
     "where the time went: {seconds} s": "耗时分布：{seconds} 秒",
+    "; the first faulty line was confirmed after {seconds} s": "；{seconds} 秒时确认了第一处错误行",
     "part": "部分",
     "seconds": "秒",
     "share": "占比",

@@ -20,6 +20,8 @@ SHOWN = 12
 def tables(profile: CheckTime) -> Group:
     """The two tables, below a heading."""
     heading = Text(say("where the time went: {seconds} s", seconds=f"{profile.seconds:.1f}"), "bold")
+    if profile.confirmed is not None:
+        heading.append(say("; the first faulty line was confirmed after {seconds} s", seconds=f"{profile.confirmed:.1f}"))
     return Group(Text(""), heading, _parts(profile), Text(""), _sides(profile.sides))
 
 

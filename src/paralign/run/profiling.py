@@ -86,9 +86,14 @@ class Watch:
                 part.waiting += now - before if waits else 0.0
             before = now
 
-    def result(self, sides: dict[str, SideTime]) -> CheckTime:
-        """What was seen, beside what the sides' recorders measured."""
-        return CheckTime(self._wall, self._parts, sides)
+    def result(self, sides: dict[str, SideTime], confirmed_at: float | None = None) -> CheckTime:
+        """What was seen, beside what the sides' recorders measured.
+
+        Args:
+            sides: where the time of each went.
+            confirmed_at: when the first faulty line was confirmed, in seconds of ``time.perf_counter``.
+        """
+        return CheckTime(self._wall, self._parts, sides, None if confirmed_at is None else confirmed_at - self._began)
 
 
 def part_of(frame: FrameType | None) -> tuple[str, bool]:

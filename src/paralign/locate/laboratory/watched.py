@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from paralign.locate.laboratory.recorded_values import Place
     from paralign.locate.runs.dataflow import Value
     from paralign.locate.suspects.patching import Patch
+    from paralign.locate.types import Guilt
     from paralign.run.recorder import Recorder
 
 #: the captures of the forward pass
@@ -157,6 +158,10 @@ class Watched(Recorded):
             if len(moves) == 1 and moves[0].candidate is not None:
                 found[moves[0].candidate.name] = source.name
         return found
+
+    def note_confirmed(self, found: Sequence[Guilt]) -> None:
+        """Note when the first fault of a search was confirmed."""
+        self.context.note_confirmed([guilt.found_at for guilt in found if guilt.confirmed])
 
     def origin(self, digests_of: Sequence[str], certain: bool) -> str | None:
         """The candidate's line that makes a given value of numbers alone otherwise."""
