@@ -58,6 +58,32 @@ def test_a_right_port_is_aligned_and_what_was_not_run_is_said(tmp_path, capsys):
 @pytest.mark.paddle
 @pytest.mark.slow
 @pytest.mark.usefixtures("standing_workers")
+def test_checkpoints_at_urls_are_copied_once(tmp_path):
+    system = pytest.importorskip("fsspec").filesystem("memory")
+    port(tmp_path)
+    project = tmp_path / "paralign.toml"
+    text = project.read_text()
+    for side in ("reference", "candidate"):
+        for path in (tmp_path / side).iterdir():
+            system.pipe_file(f"/streamed/{side}/{path.name}", path.read_bytes())
+            path.unlink()
+        text = text.replace(f'checkpoint = "{side}"', f'checkpoint = "memory://streamed/{side}"')
+    project.write_text(text)
+    result, _ = check_project(tmp_path)
+    assert result.verdict == ALIGNED
+    copies = tmp_path / "result" / "checkpoints" / "reference"
+    made = {path.name: path.stat().st_mtime_ns for path in copies.iterdir()}
+    assert any(name.endswith(".safetensors") for name in made)
+    system.pipe_file("/streamed/candidate/model.safetensors.index.json", b"{")
+    with pytest.raises(CaptureFormatError, match="index"):
+        check_project(tmp_path)
+    assert {path.name: path.stat().st_mtime_ns for path in copies.iterdir()} == made
+
+
+@pytest.mark.torch
+@pytest.mark.paddle
+@pytest.mark.slow
+@pytest.mark.usefixtures("standing_workers")
 def test_a_wrong_base_a_swap_and_a_stale_shard_are_found_with_block_and_line(tmp_path):
     port(tmp_path, ("swap", "stale"))
     source = tmp_path / "candidate.py"

@@ -11,6 +11,7 @@ from paralign.errors import UsageError, plain_text
 from paralign.locate import pipeline
 from paralign.locate.laboratory import watched
 from paralign.model import CheckResult, Tolerance
+from paralign.remote import Fetched, is_remote
 from paralign.report import artifacts
 from paralign.stages.offline.from_captures import arrays_of, compare_captures, compare_files
 
@@ -33,8 +34,8 @@ def compare(
     The latter are ``.npy`` with a dict as reprod_log writes it, or ``.npz``.
 
     Args:
-        reference: what is trusted.
-        candidate: what is held against it.
+        reference: what is trusted; a path, or a URL, from which all that lies there is copied to this machine for the time being.
+        candidate: what is held against it, likewise.
         ratio: as in :func:`check`.
         atol: as in :func:`check`.
         rtol: as in :func:`check`.
@@ -47,7 +48,7 @@ def compare(
         UnsafeFile: a file that holds more than arrays, scalars and containers.
         WriteFailed: the log cannot be written.
     """
-    paths = Path(reference), Path(candidate)
+    paths = _at_hand(reference), _at_hand(candidate)
     for path in paths:
         if not checked_path(path).exists():
             raise UsageError(
@@ -95,7 +96,7 @@ def locate_captures(reference: str | Path, candidate: str | Path | None = None) 
         CaptureFormatError: a corrupt capture.
     """
     if candidate is not None:
-        paths = [Path(reference), Path(candidate)]
+        paths = [_at_hand(reference), _at_hand(candidate)]
     else:
         paths = [Path(reference) / "captures" / side / watched.OPERATIONS for side in SIDES]
     for path in paths:
@@ -106,6 +107,11 @@ def locate_captures(reference: str | Path, candidate: str | Path | None = None) 
                 hint="name two captures, or the output folder of `paralign check` (a stage that agreed in all values leaves them too)",
             )
     return pipeline.recorded(_with_values(paths[0]), _with_values(paths[1]))
+
+
+def _at_hand(path: str | Path) -> Path:
+    """What is named by a path or a URL, on this machine."""
+    return Fetched(str(path)).all() if is_remote(path) else Path(path)
 
 
 def _with_values(path: Path) -> Capture:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from paralign.conversion.conversion_outcome import INCOMPLETE
 from paralign.errors import UsageError, WorkerFailed
 from paralign.formats.saving import check_destination
 from paralign.model import CheckResult
+from paralign.remote import Destination, is_remote, passing
 from paralign.run.functions import project as project_of
 from paralign.run.project import read
 from paralign.weights import Rules
@@ -47,8 +49,8 @@ def convert_weights(
     About one tensor is in memory at a time.
 
     Args:
-        source: a file, an index of shards, or a folder that holds one.
-        destination: its name tells the format.
+        source: a file, an index of shards, or a folder that holds one; or the URL of any of these.
+        destination: its name tells the format; a URL is written once the whole is there, which needs room for it on this machine.
         model: the folder of a ``paralign.toml`` whose two sides build the models, or two of ``FILE.py:FUNCTION``; None where rules say
             all, or where nothing but the format is to change.
         rules: renamings and routes, or the path of a file of them.
@@ -68,10 +70,18 @@ def convert_weights(
         What it came to; see :class:`~paralign.conversion.Conversion` for the verdicts. Nothing is written where a tensor has no place.
 
     Raises:
-        UsageError: as :func:`paralign.formats.convert`; a rule speaks of no tensor; the source belongs to neither model.
+        UsageError: as :func:`paralign.formats.convert`; a rule speaks of no tensor; the source belongs to neither model; a URL that
+            cannot be read.
+        EnvironmentUnavailable: the package that a URL needs is not installed.
+        WriteFailed: files cannot be written.
         UnsafeFile, CaptureFormatError, UnsupportedTensor: as :func:`paralign.formats.open_checkpoint`.
         WorkerFailed: a model cannot be built.
     """
+    store = Destination(str(destination)) if is_remote(destination) else None
+    if store is not None:
+        _check_url(store, overwrite=overwrite or dry_run)
+        destination = passing() / secrets.token_hex(4) / store.name
+        destination.parent.mkdir()
     checkpoint = plain.opened(source, within, strip)
     check_destination(Path(destination), overwrite=overwrite or dry_run, sources=checkpoint.identities)
     wanted = rules if isinstance(rules, Rules) or rules is None else plain.rules_of(Path(rules))
@@ -83,7 +93,17 @@ def convert_weights(
     found.shapes = {name: tuple(entry.shape) for name, entry in checkpoint.entries.items()}
     if found.verdict != INCOMPLETE:
         plain.carry(found, checkpoint, dry_run=dry_run, overwrite=overwrite, max_shard_bytes=max_shard_bytes, progress=progress)
+    if store is not None and found.files:
+        step(f"copying to {store.url}")
+        found.urls = store.put(found.files)
     return found
+
+
+def _check_url(store: Destination, *, overwrite: bool) -> None:
+    """Refuse a URL where a checkpoint lies already, in one file or in shards."""
+    names = [store.name, f"{store.name.removesuffix('.index.json')}.index.json"]
+    if not overwrite and any(map(store.is_there, names)):
+        raise UsageError("the destination is there already", where=store.url, hint="give another URL, or --overwrite")
 
 
 def convert_optimizer(

@@ -43,6 +43,7 @@ class Conversion:
         files: what was written; of shards, the index is last. Empty where nothing was.
         bytes: of these files.
         seconds: that the writing took.
+        urls: where the files were put, one after the other, if the destination is a URL; then ``files`` were passing.
     """
 
     source: Path
@@ -64,6 +65,7 @@ class Conversion:
     files: list[Path] = field(default_factory=list)
     bytes: int = 0
     seconds: float = 0.0
+    urls: list[str] = field(default_factory=list)
 
     @property
     def unchanged(self) -> int:
@@ -94,7 +96,7 @@ class Conversion:
             "unplaced": [{"tensor": name, "why": why} for name, why in self.unplaced],
             "tensors": tensors,
             "rules": [dict(zip(("reference", "candidate", "way", "count"), row, strict=True)) for row in self.rules.rows()],
-            "files": [str(path) for path in self.files],
+            "files": self.urls or [str(path) for path in self.files],
         }
         plain = ("dropped", "left", "untold", "ambiguous", "untested", "notes", "runs", "bytes", "seconds", "unchanged")
         told |= {name: getattr(self, name) for name in plain}

@@ -5,7 +5,7 @@ Shards are found through their index.
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from paralign.capture.bounds import HEADER, TENSORS, checked_path, open_regular
@@ -17,6 +17,7 @@ from paralign.formats.checkpoint import Checkpoint, Contents, damaged, some
 from paralign.formats.mapped import Mapped
 from paralign.formats.safetensors import read_index, read_safetensors
 from paralign.formats.zips import read_archive
+from paralign.remote import Fetched, is_remote
 
 if TYPE_CHECKING:
     import os
@@ -30,6 +31,8 @@ USUAL = (
     "model_state.pdparams.index.json",
     "model_state.pdparams",
 )
+#: how the name of an index of shards ends
+INDEX = ".index.json"
 _PICKLE = b"\x80"
 _TAR = slice(257, 262)
 
@@ -41,18 +44,54 @@ def open_checkpoint(path: str | os.PathLike[str], *, within: str | None = None, 
 
     Args:
         path: ``.pth``, ``.pt``, ``.bin``, ``.safetensors``, ``.pdparams``, ``.pdopt``, ``.npz``, ``.npy``, an index of shards
-            (``*.index.json``), or a folder that holds a checkpoint under one of the usual names.
+            (``*.index.json``), a folder that holds a checkpoint under one of the usual names, or the URL of any of these, which is
+            copied to this machine for as long as the process runs.
         within: dotted keys under which the tensors lie, such as ``model_ema``; None: they are looked for.
         strip: a prefix to be taken off the names that have it, such as ``module.``.
 
     Raises:
-        UsageError: there is no such file, nothing under ``within``, or ``strip`` makes two names one.
+        UsageError: there is no such file, nothing under ``within``, or ``strip`` makes two names one; a URL that cannot be read.
         UnsafeFile: it names or does what tensors and containers do not need; says what; nothing of it was run.
         CaptureFormatError: it is truncated or damaged, a shard is missing, or it is of another kind.
         UnsupportedTensor: a tensor has an element type that is not known here.
     """
-    found = _located(Path(path))
+    found = fetched(path) if is_remote(path) else _located(Path(path))
     return Checkpoint(found, _contents(found, within), strip)
+
+
+def fetched(url: str | os.PathLike[str], into: Path | None = None) -> Path:
+    """The copy of a checkpoint that lies at a URL, with all of its shards.
+
+    Args:
+        url: of a file, of an index of shards, or of the folder of either.
+        into: a folder for the copies of this URL, which are taken again while they are what lies there; None: they go with the process.
+
+    Raises:
+        EnvironmentUnavailable: the package for such a URL is not installed.
+        UsageError: nothing lies there, or it cannot be read.
+        CaptureFormatError: the index is damaged, or names a file outside its folder.
+        WriteFailed: a copy cannot be written.
+    """
+    source = Fetched(str(url), into)
+    name = PurePosixPath(str(url)).name
+    if source.is_folder:
+        name = next((usual for usual in USUAL if source.holds(usual)), "")
+    if not name:
+        raise _unusual(str(url))
+    path = source.file(name)
+    if name.endswith(INDEX):
+        HEADER.check(path.stat().st_size, "the index has", str(path))
+        for shard in sorted(set(read_index(path, path.read_bytes())[0].values())):
+            source.file(shard)
+    return path
+
+
+def _unusual(where: str) -> UsageError:
+    return UsageError(
+        "the folder holds no checkpoint of a usual name",
+        where=where,
+        hint=f"give the file itself, or a folder with one of {', '.join(USUAL)}",
+    )
 
 
 def _located(path: Path) -> Path:
@@ -61,11 +100,7 @@ def _located(path: Path) -> Path:
         return path
     usual = [path / name for name in USUAL if (path / name).is_file()]
     if not usual:
-        raise UsageError(
-            "the folder holds no checkpoint of a usual name",
-            where=str(path),
-            hint=f"give the file itself, or a folder with one of {', '.join(USUAL)}",
-        )
+        raise _unusual(str(path))
     return usual[0]
 
 

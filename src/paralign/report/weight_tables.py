@@ -64,7 +64,7 @@ def conversion(found: Conversion, *, planned: bool, rules: Path | None, every: b
         parts.append(Text(say("rules: {path}", path=one_line(str(rules))), overflow="fold"))
     if planned:
         parts.append(Text(say("nothing was written: --dry-run")))
-    for path in found.files[-1:]:
+    for path in (found.urls or found.files)[-1:]:
         parts.append(
             Text(
                 say(

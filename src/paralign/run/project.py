@@ -16,6 +16,7 @@ from paralign.capture.bounds import checked_path, near
 from paralign.errors import EnvironmentUnavailable, UsageError, did_you_mean, quoted
 from paralign.model import Tolerance
 from paralign.registry import BY_NAME
+from paralign.remote import is_remote
 from paralign.run import distribution, pace, trainings
 from paralign.run.command_line import split
 from paralign.run.toml import read_toml
@@ -70,7 +71,8 @@ _TOP = {"out": str, "stages": list, "seed": int, "timeout": (int, float), "input
 class SideSettings:
     """One side as the project file describes it; paths are absolute.
 
-    ``checkpoint``: where the weights of a model that is streamed lie. ``unit``: the part of it that is served as the model, '' for all of
+    ``checkpoint``: where the weights of a model that is streamed lie; ``elsewhere``: the URL of these, where they lie on no disk of this
+    machine. ``unit``: the part of it that is served as the model, '' for all of
     it; ``blocks``: the list of its blocks, '' for the likeliest.
     """
 
@@ -83,6 +85,7 @@ class SideSettings:
     checkpoint: Path | None = None
     unit: str = ""
     blocks: str = ""
+    elsewhere: str = ""
 
 
 @dataclass(frozen=True)
@@ -308,12 +311,14 @@ def _side(table: dict[str, Any], name: str, path: Path, folder: Path) -> SideSet
         )
     env = _environment(table.get("env", {}), f"{path}: [{name}] env")
     python = interpreter(table.get("python", ""), folder)
-    checkpoint = None if "checkpoint" not in table else checked_path(folder / table["checkpoint"]).resolve()
+    stored = table.get("checkpoint", "")
+    elsewhere = stored if is_remote(stored) else ""
+    checkpoint = checked_path(folder / stored).resolve() if stored and not elsewhere else None
     if checkpoint is not None and not checkpoint.exists():
         raise UsageError(
             f"the checkpoint of the {name} is not there", where=str(checkpoint), hint=f"correct `checkpoint` in [{name}] of {path}"
         )
-    return SideSettings(module.resolve(), root, framework, python, table.get("device", "cpu"), env, checkpoint)
+    return SideSettings(module.resolve(), root, framework, python, table.get("device", "cpu"), env, checkpoint, elsewhere=elsewhere)
 
 
 def _environment(table: dict[str, Any], where: str) -> dict[str, str]:

@@ -18,6 +18,7 @@ from paralign.capture import Capture
 from paralign.checking import failed, recorder
 from paralign.comparison import compare_pair
 from paralign.errors import UsageError, WorkerFailed
+from paralign.formats.opening import fetched
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, CheckResult, Coverage, StageResult, overall
 from paralign.run import inputs as tensors
 from paralign.run.recorder import both
@@ -78,12 +79,13 @@ def check(
     Raises:
         UsageError: the project lacks what streaming needs.
     """
-    if project.reference.checkpoint is None:
+    if project.reference.checkpoint is None and not project.reference.elsewhere:
         raise UsageError(
             "streaming needs the reference's checkpoint",
             where=str(project.path),
             hint='set checkpoint = "model.safetensors.index.json" in [reference]',
         )
+    project = _at_hand(project, folder, progress)
     run = _Check(project, folder, fresh, lock, progress, _readable(project, folder, fresh=fresh))
     run.result.stages = [run.weights, run.forward]
     try:
@@ -92,6 +94,17 @@ def check(
         run.result.stages = [failed(name, failure) for name in STAGES]
     run.result.stages += [StageResult(name, NOT_TESTED, notes=[OTHER]) for name in names if name not in STAGES]
     return run.result, run.used
+
+
+def _at_hand(project: Project, folder: Path, progress: Callable[[str], None]) -> Project:
+    """The project with checkpoints on this machine: those at a URL are copied below the output folder, once for each state of them."""
+    for side in SIDES:
+        settings = getattr(project, side)
+        if settings.elsewhere:
+            progress(f"copying the {side}'s checkpoint from {settings.elsewhere}")
+            copy = fetched(settings.elsewhere, folder / "checkpoints" / side)
+            project = replace(project, **{side: replace(settings, checkpoint=copy)})
+    return project
 
 
 def _readable(project: Project, folder: Path, *, fresh: bool) -> dict[str, Path]:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paralign.capture.bounds import Limit
-from paralign.errors import CaptureFormatError, EnvironmentUnavailable, UsageError, quoted, shortened, unwritten
+from paralign.errors import CaptureFormatError, UsageError, unwritten
+from paralign.remote import is_remote, reached
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,11 +34,11 @@ class Store:
 
     def __init__(self, root: str) -> None:
         self.root = root
-        self.remote = "://" in root
+        self.remote = is_remote(root)
         self._system: Any = None
         self._base = root.rstrip("/")
         if self.remote:
-            self._system, self._base = _reached(root)
+            self._system, self._base = reached(root)
 
     def read(self, name: str) -> bytes | None:
         """What a file holds; None where there is none.
@@ -105,20 +106,3 @@ def _files(folder: Path) -> Iterator[Path]:
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not path.is_symlink() and not path.name.startswith("."):
             yield path
-
-
-def _reached(root: str) -> tuple[Any, str]:
-    """Fsspec's file system for a URL, and the path in it."""
-    kind = root.partition("://")[0]
-    try:
-        from fsspec.core import url_to_fs
-    except ImportError as fault:
-        raise EnvironmentUnavailable("fsspec is not installed", where=root, hint="pip install 'paralign[remote]'") from fault
-    try:
-        system, path = url_to_fs(root)
-    except ImportError as fault:
-        told = f"what {quoted(kind + '://')} needs is not installed: {shortened(str(fault))}"
-        raise EnvironmentUnavailable(told, where=root, hint="install the package that the message names") from fault
-    except ValueError as fault:
-        raise UsageError(f"nothing reaches {quoted(kind + '://')}: {shortened(str(fault))}", where=root, hint="give a folder") from fault
-    return system, str(path).rstrip("/")
