@@ -149,7 +149,10 @@ class Fetched:
                 partial.unlink(missing_ok=True)
 
     def _pour(self, path: str, copy: Any) -> None:
-        """A file's bytes, block by block; what cannot be read is told apart from what cannot be written."""
+        """A file's bytes, block by block.
+
+        What cannot be read is told apart from what cannot be written.
+        """
         stream = self._asked_for(lambda: self._system.open(path, "rb"))
         with stream:
             while block := self._asked_for(lambda: stream.read(1 << 24)):

@@ -97,7 +97,10 @@ def check(
 
 
 def _at_hand(project: Project, folder: Path, progress: Callable[[str], None]) -> Project:
-    """The project with checkpoints on this machine: those at a URL are copied below the output folder, once for each state of them."""
+    """The project with checkpoints on this machine.
+
+    Those at a URL are copied below the output folder, once for each state of them.
+    """
     for side in SIDES:
         settings = getattr(project, side)
         if settings.elsewhere:
