@@ -33,6 +33,11 @@ _TURNS = frozenset({"t", "T"})
 
 _SAID = "Linear keeps its weight transposed in Paddle: what the layer is, is asked when it runs"
 
+#: methods that call a function of the program for every gradient
+HOOKING = frozenset({"register_hook", "register_post_accumulate_grad_hook"})
+
+_GIVEN_TO_A_HOOK = "a hook is given the weight, which Linear keeps transposed in Paddle: right where it treats all elements alike"
+
 _PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 
 
@@ -146,6 +151,26 @@ class Turner(LayerReader):
         if not isinstance(parent, ast.Call) or not any(node is each for each in parent.args):
             return False
         return self._is_pure_call(parent) or not _PARAMETERS.isdisjoint(self._names_of(parent))
+
+    def as_hooked(self, node: ast.Attribute) -> bool:
+        """Write ``layer.weight.register_hook(f)``, so that f sees gradients as PyTorch lays them out.
+
+        False of another use.
+        """
+        call = next((each for each in self._parents[-3:-1] if isinstance(each, ast.Call)), None)
+        func = call.func if call is not None else None
+        if not isinstance(func, ast.Attribute) or func.attr not in HOOKING or func.value is not node or not self._may_turn(node):
+            return False
+        if call is None or len(call.args) + len(call.keywords) != 1 or isinstance(call.args[:1] and call.args[0], ast.Starred):
+            return False
+        hook = call.args[0] if call.args else call.keywords[0].value
+        if func.attr != "register_hook":  # what it is given is the parameter, which keeps its layout
+            self.note(node, "torch.nn.Linear.weight", Fate.CONDITION, _GIVEN_TO_A_HOOK)
+            return True
+        self.needs("_hook_for(")
+        self._put_around_value(hook, f"_hook_for({self.text.source(node.value)}, ")
+        self.note(node, "torch.nn.Linear.weight", Fate.REWRITTEN, _SAID)
+        return True
 
     def as_written(self, node: ast.Attribute) -> bool:
         """Write ``layer.weight.copy_(x)``, where x is turned; False of another use."""

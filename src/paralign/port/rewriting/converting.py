@@ -349,6 +349,9 @@ class Converter(SignConverter):
 
     def _of_weight(self, node: ast.Attribute) -> bool:
         """Write a weight that may lie the other way round; False of one that is left."""
+        if isinstance(node.ctx, ast.Load) and self.seen.imported and self.as_hooked(node):
+            self.generic_visit(node)
+            return True
         if self._is_linear(node) and not self._is_layout_free() and self.as_written(node):
             self.generic_visit(node)
             return True
