@@ -153,9 +153,9 @@ class Turner(LayerReader):
         return self._is_pure_call(parent) or not _PARAMETERS.isdisjoint(self._names_of(parent))
 
     def as_hooked(self, node: ast.Attribute) -> bool:
-        """Write ``layer.weight.register_hook(f)``, so that f sees gradients as PyTorch lays them out.
+        """Let a hook of ``layer.weight`` see gradients as PyTorch lays them out.
 
-        False of another use.
+        False of another use than ``layer.weight.register_hook(f)``.
         """
         call = next((each for each in self._parents[-3:-1] if isinstance(each, ast.Call)), None)
         func = call.func if call is not None else None

@@ -264,7 +264,10 @@ class _Weights:
         return not any(isinstance(each, ast.Call) and self._names_of(each) for each in ast.walk(node)) and not self._is_made(node)
 
     def _is_made(self, node: ast.expr) -> bool:
-        """Whether an expression is, or holds, a tensor that the program makes of numbers, sizes or an array."""
+        """Whether an expression holds a tensor that the program makes.
+
+        Of numbers, of sizes or of an array.
+        """
         return self._file.is_made(node)
 
 
@@ -299,7 +302,10 @@ class _File:
         return self._functions.get(getattr(node, "id", "") or own)
 
     def _binds(self, node: ast.AST) -> Iterator[tuple[int, str, ast.expr]]:
-        """The names that a statement, a loop or a call of the file's functions gives a value, with their scopes."""
+        """The scopes and names that are given a value.
+
+        By a statement, a loop, or a call of a function of the file.
+        """
         if isinstance(node, ast.Assign):
             yield from ((next(self._scopes(node)), name, node.value) for each in node.targets for name in _names_in(each))
         elif isinstance(node, ast.For | ast.comprehension):
@@ -310,7 +316,10 @@ class _File:
             yield from ((id(function), name, value) for name, value in zip(taken, node.args, strict=False))
 
     def is_made(self, node: ast.expr, depth: int = 0) -> bool:
-        """Whether an expression is, or holds, a tensor that the program makes of numbers, sizes or an array."""
+        """Whether an expression holds a tensor that the program makes.
+
+        Of numbers, of sizes or of an array.
+        """
         inner = list(ast.walk(node))
         if any(isinstance(each, ast.Call) and any(name.rpartition(".")[2] in _MAKERS for name in self._names_of(each)) for each in inner):
             return True
