@@ -213,7 +213,7 @@ class _Weights:
     def _hook(self, call: ast.Call, node: ast.Attribute) -> None:
         """Follow a weight's gradient, or the weight itself, into a hook."""
         hook = [*call.args, *[each.value for each in call.keywords]][:1]
-        function = self._file.function(hook[0]) if hook else None
+        function = self._file.function_named(hook[0]) if hook else None
         if function is None:
             self._found[id(node)] = node
         else:
@@ -247,7 +247,7 @@ class _Weights:
         names, own = self._names_of(call), getattr(call.func, "id", "")
         if own == "print" or any(name.rpartition(".")[2] in _PLACED for name in names):
             self._found[id(node)] = node
-        elif not names and isinstance(function := self._file.function(call.func), ast.FunctionDef):
+        elif not names and isinstance(function := self._file.function_named(call.func), ast.FunctionDef):
             at = call.args.index(node) + (1 if isinstance(call.func, ast.Attribute) else 0)
             self._given(function, [each.arg for each in function.args.args][at : at + 1])
         elif names and not any(name.startswith(_ALIKE) for name in names):
@@ -294,7 +294,7 @@ class _File:
                 yield id(inner)
             inner = self._parents.get(id(inner))
 
-    def function(self, node: ast.expr) -> ast.FunctionDef | ast.Lambda | None:
+    def function_named(self, node: ast.expr) -> ast.FunctionDef | ast.Lambda | None:
         """The function of the file that an expression stands for, where one alone has its name."""
         if isinstance(node, ast.Lambda):
             return node
@@ -310,7 +310,7 @@ class _File:
             yield from ((next(self._scopes(node)), name, node.value) for each in node.targets for name in _names_in(each))
         elif isinstance(node, ast.For | ast.comprehension):
             yield from ((next(self._scopes(node)), name, node.iter) for name in _names_in(node.target))
-        elif isinstance(node, ast.Call) and isinstance(function := self.function(node.func), ast.FunctionDef):
+        elif isinstance(node, ast.Call) and isinstance(function := self.function_named(node.func), ast.FunctionDef):
             own = 1 if isinstance(node.func, ast.Attribute) else 0
             taken = [each.arg for each in function.args.args][own:]
             yield from ((id(function), name, value) for name, value in zip(taken, node.args, strict=False))

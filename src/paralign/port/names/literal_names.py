@@ -1,4 +1,7 @@
-"""Names of a framework that are asked for by a text: ``getattr(torch.optim, "Adagrad")``."""
+"""Names of a framework that are asked for in another way.
+
+By a text, ``getattr(torch.optim, "Adagrad")``, or by a module's other name, ``F = torch.nn.functional``.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,55 @@ def with_plain_names(tree: Tree) -> Tree:
     Only where modules of a framework are asked, and ``getattr`` is Python's own.
     """
     nodes = list(ast.walk(tree))
+    named = _other_names(nodes)
+    if named:
+        _Spelled(named).visit(tree)
+        nodes = list(ast.walk(tree))
     if not any(isinstance(each, ast.Name) and each.id == "getattr" and isinstance(each.ctx, ast.Load) for each in nodes):
         return tree
     modules = set(_modules(nodes)) - set(_bound(nodes))
     if modules and "getattr" not in _bound(nodes):
         _Plain(modules).visit(tree)
     return tree
+
+
+#: last names of modules that programs give a name of their own
+MODULES = frozenset({"data", "distributed", "distributions", "fft", "functional", "init", "linalg", "lr_scheduler", "nn", "optim", "utils"})
+
+
+def _other_names(nodes: list[ast.AST]) -> dict[str, ast.Attribute]:
+    """Names that a file gives modules of a framework once, and uses for what these hold alone."""
+    modules = set(_modules(nodes)) - set(_bound(nodes))
+    stored = [each.id for each in nodes if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)]
+    others = {each.arg for each in nodes if isinstance(each, ast.arg)} | {
+        name for each in nodes if isinstance(each, ast.Global | ast.Nonlocal) for name in each.names
+    }
+    asked = {id(each.value) for each in nodes if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Load)}
+    bare = {each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load) and id(each) not in asked}
+    found = {}
+    for each in nodes:
+        target = each.targets[0] if isinstance(each, ast.Assign) and len(each.targets) == 1 else None
+        value = each.value if isinstance(each, ast.Assign) else None
+        if not isinstance(target, ast.Name) or not isinstance(value, ast.Attribute) or value.attr not in MODULES:
+            continue
+        if _root(value) in modules and stored.count(target.id) == 1 and target.id not in others | bare:
+            found[target.id] = value
+    return found
+
+
+class _Spelled(ast.NodeTransformer):
+    """Write modules out where their other names are used, at the places of these."""
+
+    def __init__(self, named: dict[str, ast.Attribute]) -> None:
+        self.named = named
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        if node.id not in self.named or not isinstance(node.ctx, ast.Load):
+            return node
+        spelled = ast.parse(ast.unparse(self.named[node.id]), mode="eval").body
+        for each in ast.walk(spelled):
+            ast.copy_location(each, node)
+        return spelled
 
 
 class _Plain(ast.NodeTransformer):

@@ -316,14 +316,26 @@ def _binds(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
         yield from _targets(node.optional_vars, None)
 
 
+#: what stands for a tensor of places, or of numbers of elements
+_SOME_PLACES = ast.increment_lineno(ast.parse("some.argsort()", mode="eval").body, -1)  # at no place of a program
+
+#: functions and methods that give values, and behind them places or numbers of elements
+_WITH_PLACES = frozenset({
+    "cummax", "cummin", "kthvalue", "max", "median", "min", "mode", "nanmedian", "sort", "topk", "unique", "unique_consecutive",
+})  # fmt: skip
+
+
 def _targets(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, ast.expr | None]]:
     if isinstance(target, ast.Name):
         yield target.id, value
     elif isinstance(target, ast.Tuple | ast.List):
         one_by_one = isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts)
         sizes = value if isinstance(value, ast.Attribute | ast.Call) and _is_sizes(value) else None
+        called = value.func if isinstance(value, ast.Call) else None
+        places = isinstance(called, ast.Attribute) and called.attr in _WITH_PLACES
         for at, each in enumerate(target.elts):
-            yield from _targets(each, value.elts[at] if one_by_one and isinstance(value, ast.Tuple | ast.List) else sizes)
+            shown = value.elts[at] if one_by_one and isinstance(value, ast.Tuple | ast.List) else sizes
+            yield from _targets(each, _SOME_PLACES if places and at else shown)
 
 
 def _is_sizes(node: ast.Attribute | ast.Call) -> bool:

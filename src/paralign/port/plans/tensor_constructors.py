@@ -43,7 +43,7 @@ def plan_constructor(use: Use) -> Plan:
     """Plan ``torch.FloatTensor(2, 3)``, which sets no elements, or one of a list.
 
     Raises:
-        ByHand: it may be either, or its arguments are not shown.
+        ByHand: its arguments are not shown.
     """
     dtype, given = FILLED[use.name], use.positional
     if use.keywords or any(isinstance(each, ast.Starred) for each in given):
@@ -56,7 +56,7 @@ def plan_constructor(use: Use) -> Plan:
         return Plan(use.name, bound, template=f"_filled_with({{size0}}, {dtype})", entries=["conversions"])
     if len(given) == 1:
         return Plan(use.name, bound, template=f"_sized_or_filled({{size0}}, {dtype})", entries=["conversions"], refuses=_EITHER)
-    raise ByHand("it makes a tensor of a size, or of data: which of them the source does not show")
+    return Plan(use.name, bound, template=f"paddle.empty([0], {dtype})", entries=["conversions"])
 
 
 def plan_move(use: Use) -> Plan:

@@ -84,6 +84,9 @@ _NO_TEXT = frozenset(
     {"add", "all", "any", "count_nonzero", "diff", "div", "eq", "expand", "fill_", "gather", "index_select", "mul", "round", "split", "sub"}
 )
 
+#: methods of sparse tensors that dictionaries have too
+_OF_SPARSE = frozenset({"torch.Tensor.values"})
+
 #: methods whose names alone are right in Paddle
 _PLAIN = frozenset({"backward", "item", "detach", "cpu", "numpy", "tolist"})
 
@@ -138,9 +141,9 @@ class CallConverter(MadeNames):
             return
         self.freezing(node)
         uses = [use for use in self.uses.get(place(node), []) if use.form is not Form.REFERENCE]
-        strange = [use for use in uses if use.name.startswith("torch.Tensor.") and not is_known(use.name)]
+        strange = [use for use in uses if use.name.startswith("torch.Tensor.") and (not is_known(use.name) or use.name in _OF_SPARSE)]
         if strange:
-            self.note(node, strange[0].name, Fate.UNTOUCHED, "tensors have no such method: the object is another one")
+            self.note(node, strange[0].name, Fate.UNTOUCHED, "tensors that are dense have no such method: the object is another one")
             self.generic_visit(node)
             return
         if not uses:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeGuard
 from paralign.catalogue.naming import paddle_name
 from paralign.catalogue.parameters import stored
 from paralign.port.edits.ledger import Fate
+from paralign.port.names.literal_names import MODULES
 from paralign.port.names.observing import Observed, place
 from paralign.port.plans.adapters import adapter_of
 from paralign.port.plans.conversions import conversions
@@ -130,7 +131,7 @@ class Referrer(Settings):
                 return True
             self.by_hand(node, name, "its objects are of a class of this file, which Paddle's class does not know")
             return True
-        port = self._port_of(name, kind=kind)
+        port = self._port_of(name, kind=kind) or self._module_of(name)
         if port:
             self.renamed(node, port)
             version = name == "torch.__version__"
@@ -162,6 +163,18 @@ class Referrer(Settings):
         if name not in table.values and not is_class:
             return ""
         return table.kinds.get(name) or paddle_name(name, self.paddle)
+
+    def _module_of(self, name: str) -> str:
+        """What a module's other name is given, whose uses are written out.
+
+        ``F = torch.nn.functional``, where ``F.relu(x)`` is read as ``torch.nn.functional.relu(x)``; '' of another use.
+        """
+        statement = self._parent()
+        target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+        if not isinstance(target, ast.Name) or name.rpartition(".")[2] not in MODULES:
+            return ""
+        used = [each for each in ast.walk(self._parents[0]) if isinstance(each, ast.Name) and each.id == target.id]
+        return conversions().modules.get(name, "None") if len(used) == 1 else ""
 
     def _is_kept(self, node: ast.expr) -> bool:
         """Whether a callable is kept for later, in a dictionary or as a parameter's default.

@@ -36,7 +36,7 @@ class Unknowns(Referrer):
         if self._is_of_a_package(func.value):
             return False
         name = f"torch.Tensor.{func.attr}"
-        if _is_pythons(node, func.attr) or name not in stored("torch"):
+        if _is_pythons(node, func.attr, dropped=isinstance(self._parent(), ast.Expr)) or name not in stored("torch"):
             return False
         use = Use(name, *place(node), Form.METHOD, Certainty.GUESSED, list(node.args), list(node.keywords))
         try:
@@ -120,14 +120,14 @@ def _is_another(made: Plan) -> bool:
 _DIFFERENT = frozenset({"max", "min", "sort", "median", "split", "gather", "scatter", "numel", "fmod", "nanmedian", "prod", "norm"})
 
 
-def _is_pythons(node: ast.Call, method: str) -> bool:
+def _is_pythons(node: ast.Call, method: str, *, dropped: bool) -> bool:
     """Whether the arguments show that the object is no tensor.
 
-    ``line.split(',')``, ``names.sort()``.
+    ``line.split(',')``, ``names.sort()``; a list's ``sort`` gives nothing that is kept.
     """
     if any(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in node.args):
         return True
     named = {each.arg for each in node.keywords}
     if named & {"key", "axis", "reverse", "sep", "maxsplit"}:
         return True
-    return method in ("split", "sort") and not node.args and not named
+    return (method == "split" or (method == "sort" and dropped)) and not node.args and not named
