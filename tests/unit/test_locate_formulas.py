@@ -10,6 +10,7 @@ from paralign.locate.formula.from_record import step_of
 from paralign.locate.formula.numpy_operations import apart, is_done, same
 from paralign.locate.formula.repair import LESS, MORE, NUMBER, OTHER, Formula, operations_of
 from paralign.locate.runs.dataflow import Operation, Value
+from paralign.locate.source.statements import bound_name
 from paralign.model import Record
 
 
@@ -473,3 +474,30 @@ def test_a_step_that_a_further_one_takes_back_is_named_itself():
 def test_a_step_of_several_lines_is_not_chosen_among_them():
     notes, whole, due = _grown_before_leaking([61, 62, 63])
     assert [repair.line for repair in notes.formula().repairs(whole, due)][:1] == ["port.py:90"]
+
+
+def test_a_value_is_told_by_the_name_that_its_line_binds(tmp_path):
+    path = tmp_path / "loss.py"
+    path.write_text("keep = y != 0\nw = table[\n    y\n] * keep\na, b = w, keep\nprint(w)\nc = d = w\n")
+    names = [bound_name(f"{path}:{line}") for line in range(1, 8)]
+    assert names == ["keep", "w", "w", "w", "", "", ""]
+    assert bound_name(None) == bound_name(f"{tmp_path / 'none.py'}:1") == ""
+
+
+def test_another_value_is_told_by_its_name_where_it_has_one(tmp_path):
+    path = tmp_path / "loss.py"
+    path.write_text("keep = cast(y)\nweight = table * keep\ntotal = keep.sum()\nused = weight * 2\n")
+    notes = Notes()
+    table, given = notes.value(X), notes.value((Y > 0).astype(np.float64))
+    lines = [f"{path}:{n}" for n in range(1, 5)]
+    keep = notes.do("mul", [given, notes.value(1.0)], notes.arrays[given])
+    weight = notes.do("mul", [table, keep], X * (Y > 0))
+    total = notes.do("sum", [keep], np.float64((Y > 0).sum()))
+    notes.do("mul", [weight, notes.value(2.0)], 2 * X * (Y > 0))
+    for number, operation in enumerate(notes.operations):
+        object.__setattr__(operation, "stack", (lines[number],))
+    told = [each.what for each in notes.formula().repairs(total, (X * (Y > 0)).sum())]
+    assert told[0] == "`weight` in place of `keep`"
+    path.write_text("a, b = f(y)\n" * 4)  # lines that bind no one name
+    other = [each.what for each in notes.formula().repairs(total, (X * (Y > 0)).sum())]
+    assert not any("`" in what for what in other)

@@ -118,13 +118,13 @@ def test_the_patch_of_an_earlier_check_is_removed(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def first(tmp_path, candidate, reference, *, own=None, theirs=None, value=None, framework="paddle"):
+def first(tmp_path, candidate, reference, *, own=None, theirs=None, value=None, framework="paddle", relation=""):
     """The proposals for the last line of two files."""
     ends = []
     for name, text, arguments in (("candidate.py", candidate, own), ("reference.py", reference, theirs)):
         (tmp_path / name).write_text(text)
         ends.append(Point("", "", f"{tmp_path / name}:{len(text.splitlines())}", arguments=arguments or {}))
-    found = Divergence(ends[1], ends[0], value=value)
+    found = Divergence(ends[1], ends[0], value=value, relation=relation)
     site = next(iter(sites(found, Library(), (tmp_path, tmp_path), tmp_path / "reference.py", framework)))
     return site, ranked(site)
 
@@ -185,10 +185,78 @@ def test_the_edit_of_each_kind_is_proposed(tmp_path, candidate, reference, due, 
     assert statement_at(Source(site.source.path, found[place].edit.applied()), site.line) is not None
 
 
+DRAWS = "import numpy as np\n\ndef f(n):\n    r = np.random.default_rng(n)\n    kinds = r.integers(1, 4, n)\n    kept = r.random(n) < 0.4\n"
+
+
+def test_two_draws_from_one_generator_are_exchanged_before_much_else_is_tried(tmp_path):
+    _, found = first(tmp_path, DRAWS, DRAWS.replace("r.integers(1, 4, n)", "r.integers(1, 4, n) * (r.random(n) < 0.4)"))
+    place = next(n for n, each in enumerate(found) if each.rule == "order-of-draws")
+    assert place < 3
+    lines = found[place].edit.applied().decode().splitlines()
+    assert lines[-2:] == ["    kept = r.random(n) < 0.4", "    kinds = r.integers(1, 4, n)"]
+    assert "comes before" in found[place].cause.en
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        DRAWS.replace("kept = r.random(n) < 0.4", "kept = kinds < 0.4"),  # takes what the other makes, and draws nothing
+        DRAWS.replace("kept = r.random", "other = np.random.default_rng(n)\n    kept = other.random"),  # another generator
+        "import paddle\n\ndef f(x):\n    a = paddle.exp(x)\n    b = paddle.tanh(x)\n",
+    ],
+)
+def test_two_statements_that_do_not_draw_from_one_source_are_not_exchanged_first(tmp_path, text):
+    _, found = first(tmp_path, text, text)
+    assert "order-of-draws" not in {each.rule for each in found}
+
+
+def last_line(proposal):
+    return ast.unparse(ast.parse(proposal.edit.applied())).splitlines()[-1].strip()
+
+
+@pytest.mark.parametrize(
+    ("relation", "due"),
+    [
+        ("`w` in place of `keep`", "return (w * n).sum() / w.sum()"),
+        ("multiply with `keep` first", "return (w * n * keep).sum() / keep.sum()"),
+        ("divide with `w` first", "return (w * n).sum() / (keep / w).sum()"),
+    ],
+)
+def test_a_change_that_was_seen_to_make_the_result_right_is_tried_first(tmp_path, relation, due):
+    candidate = "import paddle\n\ndef f(w, n, keep):\n    return (w * n).sum() / keep.sum()"
+    told = f"with one change the result is the reference's: {relation}"
+    _, found = first(tmp_path, candidate, "def f(x):\n    return F.nll_loss(x.transpose(1, 2), ignore_index=-100)", relation=told)
+    assert due in map(last_line, found[:12])
+    _, others = first(tmp_path, candidate, "def f(x):\n    return F.nll_loss(x.transpose(1, 2), ignore_index=-100)")
+    assert due not in map(last_line, others[:12])
+
+
+@pytest.mark.parametrize(
+    ("candidate", "reference", "wrong"),
+    [
+        ("y = np.triu(x, k=1)", "y = torch.triu(x, 1)", "diagonal="),  # numpy has other arguments
+        ("y = np.pad(x, 3)", "y = torch.nn.functional.pad(x, [3, 3])", "pad_from_left_axis"),
+        ("y = x.sum()", "y = F.cross_entropy(x, ignore_index=-100, smooth=7)", "axis=-100"),  # the value of another argument
+        ("y = x.sum()", "y = f(x, 12)", "=12"),  # no axis, no name, no type
+        ("y = x['mean'] + x['std']", "y = g(x, 'int64')", "['int64']"),
+    ],
+)
+def test_what_cannot_be_right_is_not_proposed(tmp_path, candidate, reference, wrong):
+    _, found = first(tmp_path, f"import numpy as np\nimport paddle\n{candidate}", reference)
+    assert not [after for each in found if wrong in (after := each.edit.applied().decode())]
+
+
+def test_kinds_of_edits_take_turns(tmp_path):
+    candidate = "import paddle\n\ndef f(a, b, c):\n    return paddle.logical_and(a > 0, b <= c[:, :, None])"
+    _, found = first(tmp_path, candidate, "def f(a, b, c):\n    return (a > 0) & (b < c.unsqueeze(-1))")
+    assert len({each.rule for each in found[:8]}) > 2  # not one kind at every place
+    assert any(each.edit.applied().endswith(b"b < c[:, :, None])") for each in found[:16])
+
+
 def test_the_kinds_have_ids_that_stay():
     assert set(EDITS) == {
         "value", "argument", "catalogue", "constant", "operator", "order", "function", "name", "missing", "layer", "entry", "statement",
-        "off-by-one", "argument-left-out", "turned", "sign", "detach", "extra",
+        "off-by-one", "argument-left-out", "turned", "sign", "detach", "extra", "order-of-draws",
     }  # fmt: skip
 
 

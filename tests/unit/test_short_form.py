@@ -242,6 +242,14 @@ def test_a_training_whose_cause_an_earlier_stage_judges_is_a_consequence():
     assert any(line.startswith("train diverged: model: what is left is the network") for line in alone)
 
 
+def test_clipping_that_only_one_side_shows_is_no_cause_while_the_forward_pass_differs():
+    found = Finding("update/clip", "gradient clipping: none in the reference", "clip alike", proven=True, error_before=0.1, error_after=0.0)
+    lines = shown(diverged(), diverged("backward", findings=[found], follows=["forward"]))
+    assert "backward diverged: may only follow from forward: look there first" in lines
+    alone = shown(diverged("backward", findings=[found]))
+    assert any(line.startswith("backward diverged: gradient clipping") for line in alone)
+
+
 def test_a_cause_that_an_earlier_stage_has_told_is_not_told_again():
     found = Finding("update/second", "decay of the mean of squares: 0.95 against 0.999", "set beta2", proven=True)
     lines = shown(diverged("optimizer", findings=[found]), diverged("backward", findings=[found]))

@@ -137,6 +137,22 @@ def test_classes_of_the_same_sizes_under_other_numbers_are_numbered_otherwise(on
     assert found.fix.startswith(fix)
 
 
+def test_classes_that_may_follow_from_another_part_of_a_sample_are_no_cause():
+    shifted = Data(label=lambda i: (i + i // 7) % 4)
+    stage = compared(side(Data()), side(shifted))
+    assert (stage.verdict, rules(stage)) == (DIVERGED, ["data/fact-classes"])
+    assert stage.findings[0].fix == data_settings.MADE
+
+    class Other(Data):
+        def __getitem__(self, index):
+            return np.random.RandomState(1000 + index).randn(5).astype("float32"), self.label(index)
+
+    stage = compared(side(Data()), side(Other(label=shifted.label)))
+    assert (stage.verdict, rules(stage)) == (DIVERGED, [])
+    stage = compared(side(Data()), side(Other(36)))  # files that one side does not read
+    assert any(finding.fix.startswith("read the same files") for finding in stage.findings)
+
+
 def test_classes_of_another_order_are_found_where_samples_agree():
     stage = compared(side(Data(classes=["cat", "dog"])), side(Data(classes=["dog", "cat"])))
     assert (stage.verdict, rules(stage)) == (DIVERGED, ["data/fact-class-names"])

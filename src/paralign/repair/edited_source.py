@@ -161,6 +161,34 @@ class Source(Text):
         return tuple(alias for node in ast.walk(self.tree) if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names)
 
     @cached_property
+    def keys(self) -> frozenset[str]:
+        """Every text by which the file asks for an entry, or names one."""
+        found: set[object] = set()
+        for node in ast.walk(self.tree):
+            asked = [node.slice] if isinstance(node, ast.Subscript) else node.keys if isinstance(node, ast.Dict) else []
+            found.update(each.value for each in asked if isinstance(each, ast.Constant))
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "dict":
+                found.update(each.arg for each in node.keywords)
+        return frozenset(each for each in found if isinstance(each, str))
+
+    @cached_property
+    def packages(self) -> dict[str, str]:
+        """Each imported name -> the package that it comes from; '' of one beside the file."""
+        found: dict[str, str] = {}
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                found.update({(each.asname or each.name).partition(".")[0]: each.name.partition(".")[0] for each in node.names})
+            elif isinstance(node, ast.ImportFrom):
+                package = "" if node.level else (node.module or "").partition(".")[0]
+                found.update({each.asname or each.name: package for each in node.names})
+        return found
+
+    def is_foreign(self, call: ast.Call, framework: str) -> bool:
+        """Whether what a call calls was imported, and not from a framework's package."""
+        package = self.packages.get(root_of(call))
+        return package is not None and not package.startswith(framework)
+
+    @cached_property
     def classes(self) -> tuple[ast.ClassDef, ...]:
         """All classes of the file."""
         return tuple(node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef))
@@ -184,6 +212,13 @@ class Source(Text):
     def statements(self) -> Iterator[ast.stmt]:
         """All statements."""
         return (node for node in ast.walk(self.tree) if isinstance(node, ast.stmt))
+
+
+def root_of(node: ast.AST) -> str:
+    """The name that an expression begins with: ``np`` of ``np.random.rand(3)``; '' of none."""
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def is_python(content: bytes) -> bool:

@@ -13,6 +13,7 @@ import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ from paralign.model import Divergence, SourceLine
 from paralign.registry import BY_NAME
 from paralign.repair.edited_source import header_end
 from paralign.repair.edits import EDITS, known_value, measured_argument, missing_statement, other_constant
+from paralign.repair.edits.exchanged_steps import is_step, turned_steps
 from paralign.repair.edits.sentences import instead, tried
 from paralign.repair.edits.sentences import lacking as lacking_words
 from paralign.repair.named_literals import COMMON, Literals, far, key_of, literals_of, with_names
@@ -287,10 +289,10 @@ def _of_literals(site: Site, literals: tuple[Literals, ...]) -> Iterator[Proposa
         under = theirs.named.get(name, set()) if is_named else set()
         if key not in under:
             weight = SAME_NAME / max(1, len(under))
-            for value in _fitting(key, under):
+            for value in filter(partial(site.is_possible, node), _fitting(key, under)):
                 yield _written(site, node, value, weight)
         if key not in theirs.every and not isinstance(have, bool):
-            fitting = sorted(_fitting(key, lacking), key=lambda value: far(key, value))[:FEW]
+            fitting = sorted(filter(partial(site.is_possible, node), _fitting(key, lacking)), key=lambda value: far(key, value))[:FEW]
             for place, value in enumerate(fitting):
                 yield _written(site, node, value, ODD - 0.1 * place)
 
@@ -339,7 +341,7 @@ def _of_signatures(site: Site, literals: tuple[Literals, ...]) -> Iterator[Propo
     theirs, own = literals
     lacking = [value for value in _finite(theirs.every - own.every) if value not in COMMON]
     for node in site.nodes:
-        if not isinstance(node, ast.Call) or any(isinstance(each, ast.Starred) for each in node.args):
+        if not isinstance(node, ast.Call) or site.is_foreign(node) or any(isinstance(each, ast.Starred) for each in node.args):
             continue
         known = signature(site.framework, last_name(node))
         if known is None:
@@ -415,16 +417,10 @@ def _exchanged(reachable: list[_Known], likest: dict[int, tuple[float, int]], th
         for body in (getattr(known.statement, part, None) for part in ("body", "orelse", "finalbody")):
             simple = isinstance(body, list) and all(isinstance(each, ast.stmt) for each in body)
             for one, other in pairwise(body) if simple and body else ():
-                if not (_is_step(one) and _is_step(other)) or ast.dump(one) == ast.dump(other) or _acts(one) or _acts(other):
+                if not (is_step(one) and is_step(other)) or ast.dump(one) == ast.dump(other) or _acts(one) or _acts(other):
                     continue
                 weight = TURNED if _is_turned(one, other, likest, theirs) else NEIGHBOURS
-                yield _turned(known.source, one, other, weight + near.gain(known, one))
-
-
-def _is_step(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr) and not isinstance(
-        getattr(node, "value", None), ast.Constant
-    )
+                yield turned_steps(known.source, one, other, weight + near.gain(known, one))
 
 
 def _is_turned(one: ast.stmt, other: ast.stmt, likest: dict[int, tuple[float, int]], theirs: list[_Known]) -> bool:
@@ -457,10 +453,3 @@ def _of_branches(site: Site) -> Iterator[Proposal]:
     whole = texts[2] + between[0] + texts[3] + between[1] + texts[0] + between[2] + texts[1]
     cause, fix = tried(f"if {texts[0]}: … elif {texts[2]}: …", f"if {texts[2]}: … elif {texts[0]}: …")
     yield Proposal(EXCHANGED, source.edit(spans[0][0], spans[-1][1], whole), cause, fix, BRANCHES)
-
-
-def _turned(source: Source, one: ast.stmt, other: ast.stmt, weight: float) -> Proposal:
-    (start, middle), (behind, end) = source.span(one), source.span(other)
-    text = source.text[behind:end] + source.text[middle:behind] + source.text[start:middle]
-    cause, fix = tried(f"{source.segment(one).splitlines()[0]} …", f"{source.segment(other).splitlines()[0]} …")
-    return Proposal(EXCHANGED, source.edit(start, end, text), cause, fix, weight)

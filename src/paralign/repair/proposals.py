@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from paralign.repair.edited_source import Source, header_end
+from paralign.repair.edited_source import Source, header_end, root_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,6 +114,35 @@ class Site:
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.lineno <= self.line:
                 found.setdefault(node.id)
         return list(found)
+
+    @cached_property
+    def objects(self) -> frozenset[str]:
+        """Names of the function that hold an object of another package.
+
+        It is nothing to compute with, as a generator of numbers.
+        """
+        found: set[str] = set()
+        for node in ast.walk(self.function):
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and self.source.is_foreign(node.value, self.framework):
+                made = name_of(node.value.func)
+                if made[:1].isupper() or made.endswith("rng"):
+                    found.update(each.id for each in node.targets if isinstance(each, ast.Name))
+        return frozenset(found)
+
+    def is_foreign(self, call: ast.Call) -> bool:
+        """Whether a call is of another package than the candidate's framework.
+
+        The framework's arguments are none of its.
+        """
+        return root_of(call) in self.objects or self.source.is_foreign(call, self.framework)
+
+    def is_possible(self, node: ast.AST, value: object) -> bool:
+        """Whether a literal can stand in the place of one.
+
+        A key must be one that the file's dictionaries have.
+        """
+        is_key = isinstance(value, str) and isinstance(self.parents.get(id(node)), ast.Subscript)
+        return not is_key or value in self.source.keys
 
     @property
     def identifiers(self) -> frozenset[str]:

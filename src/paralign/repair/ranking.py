@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from dataclasses import replace
 from difflib import SequenceMatcher
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from paralign.catalogue.ported_names import full_name, words
 from paralign.repair.edited_source import Source, Unreadable, header_end
-from paralign.repair.edits import EDITS, missing_statement
+from paralign.repair.edits import EDITS, exchanged_steps, missing_part, missing_statement
+from paralign.repair.edits.missing_part import joined
 from paralign.repair.proposals import literal, literal_key, name_of, parts_of, statement_at
 
 if TYPE_CHECKING:
@@ -30,6 +32,24 @@ KINDS = {
     "extra": {"extra": 0.6},
     "miswired": {"name": 0.6, "order": 0.3},
     "order": {"order": 0.6},
+}
+
+#: what each further proposal of a kind loses, so that those of other kinds are tried between them
+CROWD = 0.08
+
+#: what an edit earns that writes a change of which the values have shown that it makes the result right; one of the same kind
+SHOWN, LIKE_SHOWN = 2.5, 0.8
+
+#: words of such a change -> kinds of edits that it may be in the source
+CHANGES = {
+    " exchanged": {"order", "turned"},
+    " left out": {"extra"},
+    " taken back": {"extra"},
+    "along axis ": {"constant", "argument-left-out"},
+    " in place of ": {"constant", "operator", "function", "sign", "off-by-one"},
+    "another value is taken": {"name"},
+    " first": {"missing"},
+    " is missing": {"missing"},
 }
 
 #: proposals of one statement that are looked at: each is parsed
@@ -53,6 +73,9 @@ FORBIDDEN = CHANGING | {
     "os", "sys", "subprocess", "shutil", "pathlib", "socket", "pickle", "ctypes", "exit", "quit",
 }  # fmt: skip
 
+
+#: a change of a formula, in a report's words: another name
+_IN_PLACE = re.compile(r"`(\w+)` in place of `(\w+)`")
 
 #: modules most of whose calls do
 _OF_FILES = frozenset({"shutil", "subprocess"})
@@ -103,10 +126,34 @@ def ranked(site: Site) -> list[Proposal]:
         places[outcome] = len(found)
         told = words(statement)
         gain = max((_alike(told, words(each.statement)) for each in site.beside), default=0.0) - before
+        gain *= proposal.rule != exchanged_steps.ID  # another statement stands there then
         aside = ASIDE * (not _touches(site, proposal))
         more = KINDS.get(site.divergence.what, {}).get(proposal.rule, 0.0)
-        found.append(replace(proposal, weight=proposal.weight + LIKENESS * gain + more - aside))
-    return sorted(found, key=lambda each: -each.weight)
+        found.append(replace(proposal, weight=proposal.weight + LIKENESS * gain + more - aside + _shown(site, proposal)))
+    return _spread(sorted(found, key=lambda each: -each.weight))
+
+
+def _spread(found: list[Proposal]) -> list[Proposal]:
+    """Proposals in the order of their weights, where each further one of a kind counts less."""
+    seen: Counter[str] = Counter()
+    spread = []
+    for each in found:
+        spread.append(replace(each, weight=each.weight - CROWD * seen[each.rule]))
+        seen[each.rule] += 1
+    return sorted(spread, key=lambda each: -each.weight)
+
+
+def _shown(site: Site, proposal: Proposal) -> float:
+    """What a proposal earns where one change of the formula was seen to make its result right."""
+    told = site.divergence.relation
+    edit = proposal.edit
+    if not told:
+        return 0.0
+    if (named := _IN_PLACE.search(told)) is not None:
+        return SHOWN if (edit.text, site.source.text[edit.start : edit.end]) == named.groups() else 0.0
+    if (term := joined(told)) is not None:
+        return SHOWN if proposal.rule == missing_part.ID and edit.text.strip("()").endswith(f" {term[0]} {term[1]}") else 0.0
+    return LIKE_SHOWN if any(words in told and proposal.rule in kinds for words, kinds in CHANGES.items()) else 0.0
 
 
 def _all(site: Site) -> Iterable[Proposal]:

@@ -40,12 +40,14 @@ FIRST = 5
 #: lines of what all rests on: guessed weights, weights that were not carried over, a side that is not deterministic, the other
 DOUBTS = 4
 
-#: causes of a whole training that are parts of it -> the stages that judge these parts, and name their lines
+#: causes of a whole training that are parts of it -> the stages that judge these parts, and name their lines; that one side clips in its
+#: loop cannot be seen while its losses differ
 LED_TO = {
     "train/data": frozenset({"data"}),
     "train/init": frozenset({"init"}),
     "train/optimizer": frozenset({"optimizer", "backward"}),
     "train/model": frozenset({"forward", "loss", "backward", "metric"}),
+    "update/clip": frozenset({"forward", "loss"}),
 }
 
 #: characters of a sentence: two lines of a terminal; of a remark, which may name two files with their folders

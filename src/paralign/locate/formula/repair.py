@@ -17,7 +17,7 @@ from paralign.locate.formula.from_record import step_of
 from paralign.locate.formula.numpy_operations import ALONG, BINARY, REDUCED, SAME, UNARY, Step, apart, is_done, same
 from paralign.locate.reaching import reached
 from paralign.locate.runs.traverse import made_by, makers
-from paralign.locate.source.statements import alias_line, function_of
+from paralign.locate.source.statements import alias_line, bound_name, function_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -155,7 +155,7 @@ class Formula:
         if far <= ROUNDING:
             return []
         self._near = min(SAME, max(FALL * far, ROUNDING))
-        for change in sorted(self._changes(), key=lambda each: each.cost):
+        for change in sorted(self._changes(), key=lambda each: (each.cost, "`" not in each.what)):  # one that names what it takes says more
             if self._work <= 0 or (found and change.cost > found[0].cost):
                 break
             if self._leads_to(change, value, due) and not _is_told(change, found):
@@ -338,7 +338,8 @@ class Formula:
             for other in self._before(step.operation):
                 if other is operand or (other.shape, other.record.dtype) != (operand.shape, operand.record.dtype):
                     continue
-                yield _Change(VALUE, "another value is taken", _with(step, place, other), local=True)
+                what = f"`{taken}` in place of `{had}`" if (taken := _name(other)) and (had := _name(operand)) else "another value is taken"
+                yield _Change(VALUE, what, _with(step, place, other), local=True)
 
     def _of_more(self) -> Iterator[_Change]:
         """A step that is missing: a value joined with another one, or a function of it."""
@@ -360,7 +361,8 @@ class Formula:
                 at = users[0]
             for name, operands in product(_JOINED, ((value, other), (other, value))):
                 step = Step(at, name, operands, value.shape, value.record.dtype)
-                yield _Change(MORE, f"{name} with another value first", step, value, local=True)
+                what = f"{name} with `{joined}` first" if (joined := _name(other)) else f"{name} with another value first"
+                yield _Change(MORE, what, step, value, local=True)
 
     def _of_joined_numbers(self, value: Value, at: Operation) -> Iterator[_Change]:
         """A value joined with a number that the reference has; positions counted from another one."""
@@ -380,6 +382,14 @@ class Formula:
 
     def _before(self, operation: Operation) -> list[Value]:
         return [v for v in self._values if v.maker is None or v.order < operation.order]
+
+
+def _name(value: Value) -> str:
+    """The name under which the program keeps a value; '' of one that has none."""
+    maker = value.maker
+    if maker is None or not value.users or any(user.source == maker.source for user in value.users):
+        return ""
+    return bound_name(maker.source)
 
 
 def _is_told(change: _Change, found: list[Repair]) -> bool:

@@ -348,6 +348,16 @@ def alias_line(source: str | None, made: str | None = None) -> str | None:
     return known.at(aliases[0].lineno) if len(aliases) == 1 else None
 
 
+def bound_name(source: str | None) -> str:
+    """The one name that the statement on a line binds; '' where it binds none, or several."""
+    known = parsed_line(source)
+    if known is None:
+        return ""
+    bound = [each for each in ast.walk(known.tree) if isinstance(each, ast.Assign) and each.lineno <= known.place.line <= _end(each)]
+    names = [target.id for each in bound for target in each.targets if isinstance(target, ast.Name)]
+    return names[0] if len(names) == len(bound) == 1 and len(bound[0].targets) == 1 else ""
+
+
 def listed_line(source: str | None) -> str | None:
     """The line that writes out the one list which calls on a line take by its name.
 

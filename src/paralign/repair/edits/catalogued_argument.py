@@ -29,7 +29,7 @@ MEASURED, WRITTEN, UNWRITTEN = 2.0, 1.6, 0.6
 
 def propose(site: Site) -> Iterator[Proposal]:
     """Arguments of the catalogue's fixes, and of the reference's call of the same name."""
-    for call in [node for node in site.nodes if isinstance(node, ast.Call)]:
+    for call in [node for node in site.nodes if isinstance(node, ast.Call) and not site.is_foreign(node)]:
         theirs = _counterparts(site, call)
         for their in theirs:
             yield from _of_entries(site, call, their)

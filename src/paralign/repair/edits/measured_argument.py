@@ -31,7 +31,7 @@ _WRITTEN = {"strides": "stride", "paddings": "padding", "dilations": "dilation"}
 def propose(site: Site) -> Iterator[Proposal]:
     """The reference's arguments, all that differ at once and each alone."""
     pairs = differing(site)
-    calls = [node for node in site.nodes if isinstance(node, ast.Call)]
+    calls = [node for node in site.nodes if isinstance(node, ast.Call) and not site.is_foreign(node)]
     for call in calls:
         changes = [change for pair in pairs for change in _changes(site, call, *pair)]
         whole = [first for name in dict.fromkeys(change[0] for change in changes) for first in [_first(changes, name)]]

@@ -6,6 +6,7 @@ A term, a factor, a function of a value.
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from paralign.catalogue.ported_names import PREFIXES, full_name, is_port, last_name, ported
@@ -24,6 +25,8 @@ WEIGHT = 0.6
 
 _SYMBOLS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**", ast.FloorDiv: "//"}
 
+_JOINING = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
+
 #: operands of the reference's that are tried, and characters of each
 MOST, LONGEST = 8, 60
 
@@ -33,7 +36,7 @@ def propose(site: Site) -> Iterator[Proposal]:
 
     Parts are the reference's.
     """
-    places = [node for node in site.nodes if _is_value(node, site.parents.get(id(node)))]
+    places = [each for each in site.nodes if _is_value(each, site.parents.get(id(each))) and getattr(each, "id", "") not in site.objects]
     for op, text in _terms(site)[:MOST]:
         for node in places:
             sum_of_terms = op in "+-" and isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub | ast.Mult | ast.Div)
@@ -72,8 +75,12 @@ def _is_value(node: ast.AST, parent: ast.AST | None) -> bool:
 
 
 def _terms(site: Site) -> list[tuple[str, str]]:
-    """Operators and right operands of the reference's statement that the candidate can write."""
-    found: dict[tuple[str, str], None] = {}
+    """Operators and right operands of the reference's statement that the candidate can write.
+
+    First the one that was seen to make the result right.
+    """
+    shown = joined(site.divergence.relation)
+    found: dict[tuple[str, str], None] = {shown: None} if shown is not None and shown[1] in site.names else {}
     for beside in site.beside:
         for node in beside.nodes:
             if isinstance(node, ast.BinOp) and type(node.op) in _SYMBOLS:
@@ -83,6 +90,15 @@ def _terms(site: Site) -> list[tuple[str, str]]:
                     if text and (operand is node.right or symbol in "+*"):
                         found.setdefault((symbol, text))
     return list(found)
+
+
+def joined(relation: str) -> tuple[str, str] | None:
+    """The operator and the name of a value with which one more step makes a result right.
+
+    ``relation`` is a point's; None where it tells none.
+    """
+    found = re.search(r"\b(\w+) with `(\w+)` first", relation)
+    return (_JOINING[found[1]], found[2]) if found is not None and found[1] in _JOINING else None
 
 
 def _slices(site: Site) -> list[str]:

@@ -48,7 +48,7 @@ def propose(site: Site) -> Iterator[Proposal]:
         for pool, weight in pools:
             for value in pool:
                 text = value_text(value)
-                if literal_key(value) in seen or not text or not _fits(have, value):
+                if literal_key(value) in seen or not text or not _fits(have, value) or not site.is_possible(node, value):
                     continue
                 seen.add(literal_key(value))
                 words = tried(site.text(node), text) if weight == LIKE else instead(site.text(node), text)

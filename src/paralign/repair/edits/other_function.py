@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from paralign.catalogue.ported_names import full_name, last_name, ported, word
+from paralign.repair.edited_source import root_of
 from paralign.repair.edits.sentences import instead, tried
 from paralign.repair.proposals import Proposal
 
@@ -46,6 +47,7 @@ _ALIKE: tuple[tuple[str, ...], ...] = (
 def propose(site: Site) -> Iterator[Proposal]:
     """Each function of the statement as another."""
     called = {id(node.func) for node in site.nodes if isinstance(node, ast.Call)}
+    of_objects = {id(node.func) for node in site.nodes if isinstance(node, ast.Call) and root_of(node) in site.objects}
     lacked = _lacked(site)
     for node in site.nodes:
         name = last_name(node)
@@ -54,7 +56,8 @@ def propose(site: Site) -> Iterator[Proposal]:
         alike = _alike(name)
         if id(node) in called:
             for other in lacked:
-                if other[:1].isupper() == name[:1].isupper() and _is_there(site, other):
+                there = other in site.identifiers if id(node) in of_objects else _is_there(site, other)
+                if other[:1].isupper() == name[:1].isupper() and there:
                     yield _renamed(site, node, name, other, THEIRS)
             alike = [other for other in alike if other not in lacked]
         elif not name.isupper():

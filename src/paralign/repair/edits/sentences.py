@@ -26,6 +26,17 @@ def tried(have: str, due: str, of: str = "") -> tuple[Words, Words]:
     )
 
 
+def turned(first: str, second: str) -> tuple[Words, Words]:
+    """Two statements come in another order."""
+    return (
+        Words(
+            f"`{first}` comes before `{second}`; the reference does the two in the other order",
+            f"`{first}` 先于 `{second}`，参考的次序相反",  # noqa: RUF001 - as above
+        ),
+        Words(f"put `{second}` before `{first}`", f"把 `{second}` 放到 `{first}` 之前"),
+    )
+
+
 def lacking(what: str, whole: str) -> tuple[Words, Words]:
     """Something is missing."""
     return (

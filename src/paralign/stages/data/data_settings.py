@@ -5,7 +5,7 @@ Some are only said, others break alignment.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from paralign.model import ALIGNED, DIVERGED, Finding, Pair, Record, StageResult
@@ -33,7 +33,8 @@ Counts = dict[str, int]
 class Fact:
     """One thing that is known of both data sets, in words.
 
-    ``judged``: a difference of it breaks alignment.
+    ``judged``: a difference of it breaks alignment. ``told``: it is a cause by itself.
+    ``fix``: what to do, in place of what is said of its kind.
     """
 
     key: str
@@ -41,6 +42,8 @@ class Fact:
     candidate: str
     judged: bool = True
     why: str = ""
+    told: bool = True
+    fix: str = ""
 
     @property
     def agree(self) -> bool:
@@ -69,10 +72,26 @@ def dataset(result: StageResult, reference: Capture, candidate: Capture) -> None
     if one and other:
         why = "the same classes in another order" if sorted(one) == sorted(other) else ""
         facts.append(Fact("facts.class_names", ", ".join(one), ", ".join(other), why=why))
+    counts = [answer.whole.total for answer in answers if answer.whole is not None]
+    if whole and counts[0] == counts[1]:
+        facts = [_as_many(result, fact) for fact in facts]
     _append(result, facts)
     said = _summary(first, answers[0])
     if said:
         result.notes.append(said)
+
+
+def _as_many(result: StageResult, fact: Fact) -> Fact:
+    """A fact of data sets with as many samples each.
+
+    That classes differ does not come from files that only one side reads. Where samples of the same numbers differ in something else, it may follow from that, and nothing is said beyond that it differs.
+    """
+    if not fact.key.endswith(".classes") or fact.why:
+        return fact
+    leaf = fact.key.removeprefix("facts.").rpartition(".")[0]
+    named = [pair.key.rpartition("sample_")[2] for pair in result.pairs if pair.verdict == DIVERGED and "sample_" in pair.key]
+    wrong = {name.partition(".")[2] for name in named}
+    return replace(fact, told=not wrong - {leaf}, fix=MADE)
 
 
 def _is_whole(answer: DataSeen) -> bool:
@@ -202,7 +221,7 @@ def _append(result: StageResult, facts: list[Fact]) -> None:
         result.pairs.append(Pair(fact.key, first, second, verdict=DIVERGED if wrong else ALIGNED, judged=wrong, notes=notes))
         if not fact.agree and not fact.judged and fact.key.endswith(".dtype"):
             result.notes.append(f"{fact.key}: {fact.reference} in the reference, {fact.candidate} in the candidate")
-    wrong_facts = [f for f in facts if f.judged and not f.agree]
+    wrong_facts = [f for f in facts if f.judged and not f.agree and f.told]
     for fact in wrong_facts:
         result.findings.append(_finding(fact))
 
@@ -219,6 +238,9 @@ def _parted(fact: Fact) -> str:
 
 #: why the numbers of samples of classes differ whose sizes are the same
 RENUMBERED = "classes of the same sizes, numbered otherwise"
+
+#: what to do about classes of as many samples
+MADE = "both sides have as many samples: compare how this part of a sample is made"
 
 _FIXES = {
     "classes": "read the same files on both sides: compare the lists of files, and what the data sets leave out",
@@ -246,5 +268,5 @@ def _finding(fact: Fact) -> Finding:
     kind = fact.key.rpartition(".")[2]
     group = fact.key.partition(".")[0]
     cause = f"{_called(fact.key)}: {_parted(fact)}" + (f" ({fact.why})" if fact.why else "")
-    fix = _FIXES["class_names"] if fact.why == RENUMBERED else _FIXES.get(kind, "")
+    fix = fact.fix or (_FIXES["class_names"] if fact.why == RENUMBERED else _FIXES.get(kind, ""))
     return Finding(f"data/{'setting' if group == 'settings' else 'fact'}-{kind.replace('_', '-')}", cause, fix, proven=False)
