@@ -84,7 +84,8 @@ def dataset(result: StageResult, reference: Capture, candidate: Capture) -> None
 def _as_many(result: StageResult, fact: Fact) -> Fact:
     """A fact of data sets with as many samples each.
 
-    That classes differ does not come from files that only one side reads. Where samples of the same numbers differ in something else, it may follow from that, and nothing is said beyond that it differs.
+    That classes differ does not come from files that only one side reads. Where samples of the same numbers differ in something else,
+    it may follow from that, and nothing is said beyond that it differs.
     """
     if not fact.key.endswith(".classes") or fact.why:
         return fact
