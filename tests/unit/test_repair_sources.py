@@ -163,6 +163,10 @@ def first(tmp_path, candidate, reference, *, own=None, theirs=None, value=None, 
         ("y = F.leaky_relu(  # see (a)\n    (x),  # and (b)\n)", "y = F.leaky_relu(x, 0.2)",
          "y = F.leaky_relu(  # see (a)\n    (x), negative_slope=0.2,  # and (b)\n)", "argument",
          {"own": {"negative_slope": 0.01}, "theirs": {"negative_slope": 0.2}}),
+        ("y = x[:, :, :2]", "left, _, right, _ = x.unbind(-1)", "y = x[:, :, ::2]", "slice", {}),
+        ("y = x[:, :2]", "y = x.chunk(2, 1)[1]", "y = x[:, 2:]", "slice", {}),
+        ("def f(x, n):\n    on = n > 0\n    return g(x.sum()) / h(x)", "def f(x, n):\n    return norm(x, n)", "return g(on) / h(x)", "name", {}),
+        ("def f(x, n):\n    on = n > 0\n    return x", "def f(x, n):\n    return norm(x, n)", "return x * on", "missing", {}),
         ("fixed = p", "fixed = p.detach()", "fixed = p.detach()", "detach", {}),
         ("def f(p):\n    fixed = p", "def f(p):\n    with torch.no_grad():\n        fixed = p", "fixed = p.detach()", "detach", {}),
         ("def unit(x, axis=-1):\n    return x\n\ny = unit(x)", "y = unit(x, 0)", "y = unit(x, axis=0)", "argument-left-out", {}),
@@ -246,6 +250,12 @@ def test_what_cannot_be_right_is_not_proposed(tmp_path, candidate, reference, wr
     assert not [after for each in found if wrong in (after := each.edit.applied().decode())]
 
 
+def test_the_step_of_a_slice_is_a_whole_number_from_two_on(tmp_path):
+    for text in ("y = x[:1]", "y = x[: n]", "y = x[-3:]", "y = x[:-2]"):
+        _, found = first(tmp_path, f"n = 3\n{text}", "y = f(x)")
+        assert not [after for each in found if each.rule == "slice" and "::" in (after := each.edit.applied().decode())]
+
+
 def test_kinds_of_edits_take_turns(tmp_path):
     candidate = "import paddle\n\ndef f(a, b, c):\n    return paddle.logical_and(a > 0, b <= c[:, :, None])"
     _, found = first(tmp_path, candidate, "def f(a, b, c):\n    return (a > 0) & (b < c.unsqueeze(-1))")
@@ -256,7 +266,7 @@ def test_kinds_of_edits_take_turns(tmp_path):
 def test_the_kinds_have_ids_that_stay():
     assert set(EDITS) == {
         "value", "argument", "catalogue", "constant", "operator", "order", "function", "name", "missing", "layer", "entry", "statement",
-        "off-by-one", "argument-left-out", "turned", "sign", "detach", "extra", "order-of-draws",
+        "off-by-one", "argument-left-out", "turned", "sign", "detach", "extra", "order-of-draws", "slice",
     }  # fmt: skip
 
 

@@ -116,6 +116,17 @@ class Site:
         return list(found)
 
     @cached_property
+    def idle(self) -> frozenset[str]:
+        """Names that the function binds, one at a time, and never reads.
+
+        What they hold was made for a step that is missing, or that takes another value.
+        """
+        made = [each.targets for each in ast.walk(self.function) if isinstance(each, ast.Assign)]
+        bound = {targets[0].id for targets in made if len(targets) == 1 and isinstance(targets[0], ast.Name)}
+        read = {each.id for each in ast.walk(self.function) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
+        return frozenset(bound - read)
+
+    @cached_property
     def objects(self) -> frozenset[str]:
         """Names of the function that hold an object of another package.
 

@@ -26,6 +26,7 @@ from paralign.repair.edits import (
     other_identifier,
     other_operator,
     other_sign,
+    other_slice,
     turned_parts,
 )
 
@@ -55,6 +56,7 @@ EDITS: dict[str, Callable[[Site], Iterator[Proposal]]] = {
         missing_argument,
         turned_parts,
         other_sign,
+        other_slice,
         cut_gradient,
         extra_part,
     )

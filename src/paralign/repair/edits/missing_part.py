@@ -77,10 +77,11 @@ def _is_value(node: ast.AST, parent: ast.AST | None) -> bool:
 def _terms(site: Site) -> list[tuple[str, str]]:
     """Operators and right operands of the reference's statement that the candidate can write.
 
-    First the one that was seen to make the result right.
+    First the one that was seen to make the result right, then what the candidate made and does not take.
     """
     shown = joined(site.divergence.relation)
     found: dict[tuple[str, str], None] = {shown: None} if shown is not None and shown[1] in site.names else {}
+    found.update({("*", name): None for name in site.names if name in site.idle})
     for beside in site.beside:
         for node in beside.nodes:
             if isinstance(node, ast.BinOp) and type(node.op) in _SYMBOLS:

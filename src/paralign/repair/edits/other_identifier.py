@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 ID = "name"
 
-#: beside other proposals: a name that the reference's statement has and the candidate's has not; one of the function
-THEIRS, ANY = 1.0, 0.25
+#: beside other proposals: a name that the reference's statement has and the candidate's lacks; one that nothing takes; one of the function
+THEIRS, IDLE, ANY = 1.0, 1.1, 0.25
 
 #: names of a function that are tried, at most
 MOST = 16
@@ -37,11 +37,10 @@ def propose(site: Site) -> Iterator[Proposal]:
     names = site.names[-MOST:]
     for node in site.nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in called and node.id in site.names:
-            for other in names:
-                if other not in (node.id, "self"):
-                    lacked = other in theirs and other not in own
-                    words = instead(node.id, other) if lacked else tried(node.id, other)
-                    yield site.replaced(node, other, ID, words, THEIRS if lacked else ANY)
+            lacked = {other for other in names if other in theirs and other not in own}
+            yield from _of_name(site, node, names, lacked)
+        elif isinstance(node, ast.Call | ast.BinOp | ast.Subscript) and id(node) not in called:
+            yield from _of_operand(site, node)
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and id(node) not in called:
             end = site.source.span(node)[1]
             for other in sorted(theirs & site.identifiers - PREFIXES):
@@ -50,6 +49,23 @@ def propose(site: Site) -> Iterator[Proposal]:
                     yield Proposal(ID, site.source.edit(end - len(node.attr), end, other), cause, fix, THEIRS)
         elif is_number(literal(node)):
             yield from _settings(site, node)
+
+
+def _of_name(site: Site, node: ast.Name, names: list[str], lacked: set[str]) -> Iterator[Proposal]:
+    """A name as each other one that is bound there."""
+    for other in names:
+        if other not in (node.id, "self"):
+            words = instead(node.id, other) if other in lacked else tried(node.id, other)
+            weight = THEIRS if other in lacked else IDLE if other in site.idle else ANY
+            yield site.replaced(node, other, ID, words, weight)
+
+
+def _of_operand(site: Site, node: ast.Call | ast.BinOp | ast.Subscript) -> Iterator[Proposal]:
+    """A value of an expression as one that the function makes and nothing takes."""
+    is_read = isinstance(getattr(node, "ctx", ast.Load()), ast.Load)
+    if is_read and isinstance(site.parents.get(id(node)), ast.Call | ast.BinOp | ast.Compare):
+        for other in [name for name in site.names if name in site.idle]:
+            yield site.replaced(node, other, ID, tried(site.text(node), other), IDLE)
 
 
 def _settings(site: Site, node: ast.AST) -> Iterator[Proposal]:
