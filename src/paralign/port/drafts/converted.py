@@ -78,7 +78,8 @@ def convert_code(
     tied = any(map(_ties_weights, files if source.is_dir() else [source, *sorted(source.parent.glob("*.py"))]))
     by_file = {path: frozenset(each.name for each in refused if each.path == _shown(path, source)) for path in files}
     words = frozenset(word for path in files for quoted in _QUOTED.findall(read(path).text) for word in quoted.split())
-    set_before = {"tied_elsewhere": tied, "words_elsewhere": words}
+    twice = any("create_graph" in read(path).text for path in files)
+    set_before = {"tied_elsewhere": tied, "words_elsewhere": words, "derived_twice": twice}
     texts = {path: _converted(path, _shown(path, source), program, paddle, ledger, set_before, by_file[path]) for path in files}
     before_writing()
     for path, text in texts.items():

@@ -95,6 +95,8 @@ class Conversions:
     paired: dict[str, str]
     widened: dict[str, str]
     counted: dict[str, str]
+    summed: dict[str, str]
+    twice: dict[str, str]
 
 
 @cache
@@ -136,6 +138,8 @@ def conversions() -> Conversions:
         paired=content["paired"],
         widened=content["widened"],
         counted=content["counted"],
+        summed=content["summed"],
+        twice=content["twice"],
     )
 
 

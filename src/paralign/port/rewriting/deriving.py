@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from paralign.catalogue.naming import function_of
 from paralign.port.edits.ledger import Fate
 from paralign.port.names.observing import place
+from paralign.port.names.value_hints import conditions_of_values
 from paralign.port.names.values import Form, Use
 from paralign.port.plans.conversions import conversions, signature_of
 from paralign.port.rewriting.unknowns import Unknowns
@@ -112,8 +113,8 @@ class Deriver(Unknowns):
             self.visit(each)
 
     def _noted(self, node: ast.Call, use: Use, adapter: Adapter) -> None:
-        fate = Fate.CONDITION if adapter.conditions else Fate.REWRITTEN
-        self.note(node, use.name, fate, " ".join(adapter.conditions), adapter.made.entries)
+        told = [*adapter.conditions, *conditions_of_values(use.name, axis_of(node, use), self._parent(), self._parents[0])]
+        self.note(node, use.name, Fate.CONDITION if told else Fate.REWRITTEN, " ".join(told), adapter.made.entries)
 
     def _for_each(self, node: ast.Call, use: Use) -> bool:
         """``torch._foreach_abs(tensors)``: the function of each tensor."""
@@ -160,6 +161,14 @@ class Deriver(Unknowns):
         for each in (func.value, *node.args, *node.keywords):
             self.visit(each)
         return True
+
+
+def axis_of(node: ast.Call, use: Use) -> dict[str, ast.expr]:
+    """The axis that a call is given behind its tensor, as an argument ``dim``; empty where it is given none."""
+    behind = node.args if use.form is Form.METHOD else node.args[1:]
+    named = [each.value for each in node.keywords if each.arg in ("dim", "axis")]
+    axis = [*behind, *named]
+    return {"dim": axis[0]} if axis else {}
 
 
 def without_legacy(use: Use) -> Use | None:

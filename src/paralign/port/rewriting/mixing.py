@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from paralign.port.edits.ledger import Fate
 from paralign.port.names.operand_types import DISCRETE, Kind, Kinds
+from paralign.port.names.value_hints import holds_narrow
 from paralign.port.plans.conversions import conversions
 from paralign.port.plans.operators import OF_BITS, OF_ONE_TYPE, SIGNS, as_calls, is_operator, parsed
 from paralign.port.rewriting.deriving import Deriver
@@ -45,6 +46,9 @@ class Mixer(Deriver):
 
     #: functions in which Paddle has refused an operator, as ``Class.method``: all that may be of several types is written so there
     refused: frozenset[str] = frozenset()
+
+    #: whether a file of the program asks for gradients that have gradients
+    derived_twice = False
 
     @property
     def kinds(self) -> Kinds:
@@ -164,14 +168,9 @@ class Mixer(Deriver):
         ``receiver`` is the object whose method it is.
         """
         table = conversions()
-        if name in table.paired:
-            pair = [self.kinds.of(each, self._parents) for each in ([receiver] if receiver is not None else []) + [*given.values()]]
-            plain = len(pair) != _PAIR or Kind.NUMBER in pair or (pair[0] is pair[1] and pair[0] in (Kind.FLOAT, Kind.INT))
-            return "" if plain or self.hidden(table.paired[name]) else table.paired[name]
-        for kind, widened in ((Kind.NARROW, table.widened), (Kind.BOOL, table.counted)):
-            summed = receiver if receiver is not None else given.get("input")
-            if name in widened and "dtype" not in given and summed is not None and self.kinds.of(summed, self._parents) is kind:
-                return widened[name]
+        chosen = self._by_operands(name, given, receiver)
+        if chosen is not None:
+            return chosen
         if name in table.bounded:
             bounds = [given[each] for each in ("min", "max") if each in given]
             known = all(getattr(each, "value", 0) is None or self.kinds.of(each, self._parents) is Kind.NUMBER for each in bounds)
@@ -184,6 +183,27 @@ class Mixer(Deriver):
         kinds = {self.kinds.of(each, self._parents) for each in listed.elts}
         several = len(kinds) > 1 and not DISCRETE.isdisjoint(kinds)
         return table.joined[name] if several and not self.hidden(table.joined[name]) else ""
+
+    def _by_operands(self, name: str, given: Mapping[str, ast.expr], receiver: ast.expr | None) -> str | None:
+        """The template that the types of a call's tensors ask for; None where they ask for nothing."""
+        table = conversions()
+        if self.derived_twice and name in table.twice and not self.hidden(table.twice[name]):
+            return table.twice[name]
+        if name in table.paired:
+            pair = [self.kinds.of(each, self._parents) for each in ([receiver] if receiver is not None else []) + [*given.values()]]
+            plain = len(pair) != _PAIR or Kind.NUMBER in pair or (pair[0] is pair[1] and pair[0] in (Kind.FLOAT, Kind.INT))
+            return "" if plain or self.hidden(table.paired[name]) else table.paired[name]
+        summed = receiver if receiver is not None else given.get("input")
+        if summed is None or "dtype" in given:
+            return None
+        for kind, widened in ((Kind.NARROW, table.widened), (Kind.BOOL, table.counted)):
+            if name in widened and self.kinds.of(summed, self._parents) is kind:
+                return widened[name]
+        return table.summed[name] if name in table.summed and self._may_be_narrow(summed) else None
+
+    def _may_be_narrow(self, node: ast.expr) -> bool:
+        """Whether a tensor of unknown type may be of whole numbers of less than 32 bits."""
+        return self.kinds.of(node, self._parents) is Kind.UNKNOWN and holds_narrow(self._parents[0]) and not self.hidden("_summed(")
 
     def _holds_empty(self, listed: ast.expr) -> bool:
         """Whether a list of tensors begins empty: ``torch.cat([torch.empty(0), x])``.

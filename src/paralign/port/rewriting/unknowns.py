@@ -13,6 +13,7 @@ from paralign.catalogue.parameters import stored
 from paralign.port.edits.ledger import Fate
 from paralign.port.names.observing import place
 from paralign.port.names.ownership import could_be
+from paralign.port.names.value_hints import conditions_of_values, holds_narrow
 from paralign.port.names.values import Certainty, Form, Use
 from paralign.port.plans.call_plan import ByHand
 from paralign.port.plans.conversions import signature_of
@@ -33,17 +34,16 @@ class Unknowns(Referrer):
         """Write, note or refuse such a call; False where its parts are still to be visited."""
         if func.attr.startswith("__") or not could_be(func.attr) or self.seen.values.get(place(func.value)) is not None:
             return False
-        if self._is_of_a_package(func.value):
-            return False
         name = f"torch.Tensor.{func.attr}"
-        if _is_pythons(node, func.attr, dropped=isinstance(self._parent(), ast.Expr)) or name not in stored("torch"):
+        if (
+            self._is_of_a_package(func.value)
+            or _is_pythons(node, func.attr, dropped=isinstance(self._parent(), ast.Expr))
+            or name not in stored("torch")
+        ):
             return False
-        use = Use(name, *place(node), Form.METHOD, Certainty.GUESSED, list(node.args), list(node.keywords))
-        try:
-            made = plan(use, self.paddle)
-        except ByHand:
-            made = None
-        if (made is None or _is_another(made) or any(made.keywords.values())) and self._decided_later(node, func, name):
+        made = self._planned(Use(name, *place(node), Form.METHOD, Certainty.GUESSED, list(node.args), list(node.keywords)))
+        later = made is None or _is_another(made) or any(made.keywords.values())
+        if self._summed_later(node, func, made) or (later and self._decided_later(node, func, name)):
             return True
         if func.attr in _DIFFERENT and (made is None or _is_another(made)):
             self.by_hand(node, name, "the object's type cannot be told, and a tensor's method differs in silence")
@@ -53,6 +53,34 @@ class Unknowns(Referrer):
         elif made is None or _is_another(made) or any(made.keywords.values()):
             self.note(node, name, Fate.UNTOUCHED, "the object's type cannot be told")
         return False
+
+    def _planned(self, use: Use) -> Plan | None:
+        """How a tensor's method would be written, and under which conditions; None of what is by hand."""
+        try:
+            made = plan(use, self.paddle)
+        except ByHand:
+            return None
+        made.conditions += conditions_of_values(use.name, made.bound.given, self._parent(), self._parents[0])
+        return made
+
+    def _summed_later(self, node: ast.Call, func: ast.Attribute, made: Plan | None) -> bool:
+        """Write a sum that may be of narrow whole numbers; False where none may be here."""
+        if func.attr != "sum" or made is None:
+            return False
+        plain = not made.bound.open and not made.bound.many and not any(isinstance(each, ast.Starred) for each in node.args)
+        asked = {"dim", "keepdim"} >= set(made.bound.given) and not made.bound.unknown
+        if not plain or not asked or not holds_narrow(self._parents[0]) or any(map(self.hidden, ("_of_tensor(", "_summed("))):
+            return False
+        text, given = self.text, [*node.args, *[each.value for each in node.keywords]]
+        opening = text.content.find(b"(", text.end(func))
+        text.edit(text.start(node), text.start(node), "_of_tensor(_summed, 'sum', ", node)
+        text.edit(text.outer(func.value, text.start(node))[1], opening + 1, ", " if given else "", node)
+        for helper in ("_of_tensor(", "_summed("):
+            self.needs(helper)
+        self.note(node, "torch.Tensor.sum", Fate.REWRITTEN, "whole numbers of less than 32 bits are summed in int64")
+        for each in (func.value, *given):
+            self.visit(each)
+        return True
 
     def _is_of_a_package(self, node: ast.expr) -> bool:
         """Whether an object is a module of another package, or of Python's own: ``math.log``.
@@ -93,8 +121,10 @@ class Unknowns(Referrer):
         text.edit(text.start(node), text.start(node), f"_of_tensor({written}, {func.attr!r}, ", node)
         text.edit(text.outer(func.value, text.start(node))[1], opening + 1, ", " if given else "", node)
         self.needs("_of_tensor(")
-        told = ["for a tensor PyTorch's function, for another object its own method", *adapter[1].conditions]
-        fate = Fate.CONDITION if adapter[1].conditions else Fate.REWRITTEN
+        axis = {"dim": given[0]} if given else {}
+        held = [*adapter[1].conditions, *conditions_of_values(name, axis, self._parent(), self._parents[0])]
+        told = ["for a tensor PyTorch's function, for another object its own method", *held]
+        fate = Fate.CONDITION if held else Fate.REWRITTEN
         self.note(node, name, fate, " ".join(told), adapter[1].made.entries)
         self.visit(func.value)
         for each in given:
