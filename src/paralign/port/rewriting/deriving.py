@@ -164,7 +164,7 @@ class Deriver(Unknowns):
 
 
 def axis_of(node: ast.Call, use: Use) -> dict[str, ast.expr]:
-    """The axis that a call is given behind its tensor, as an argument ``dim``; empty where it is given none."""
+    """The axis that a call is given behind its tensor, as ``dim``; empty without one."""
     behind = node.args if use.form is Form.METHOD else node.args[1:]
     named = [each.value for each in node.keywords if each.arg in ("dim", "axis")]
     axis = [*behind, *named]

@@ -185,7 +185,7 @@ class Mixer(Deriver):
         return table.joined[name] if several and not self.hidden(table.joined[name]) else ""
 
     def _by_operands(self, name: str, given: Mapping[str, ast.expr], receiver: ast.expr | None) -> str | None:
-        """The template that the types of a call's tensors ask for; None where they ask for nothing."""
+        """The template that the types of a call's tensors ask for; None without one."""
         table = conversions()
         if self.derived_twice and name in table.twice and not self.hidden(table.twice[name]):
             return table.twice[name]

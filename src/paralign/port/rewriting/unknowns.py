@@ -55,7 +55,7 @@ class Unknowns(Referrer):
         return False
 
     def _planned(self, use: Use) -> Plan | None:
-        """How a tensor's method would be written, and under which conditions; None of what is by hand."""
+        """How a tensor's method would be written; None of what is by hand."""
         try:
             made = plan(use, self.paddle)
         except ByHand:
