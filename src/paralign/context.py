@@ -17,7 +17,7 @@ from paralign.worker.protocol import Evaluate, InRuns, runs_of
 from paralign.worker.sides.session import DOUBLE, NATIVE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -93,6 +93,8 @@ class Context:
     drawn: bool = False
     forwarded: bool = False
     clipping: Clipping | None = None
+    #: the rules of both optimizers, parameter -> terms, where they were shown to differ by what no port can avoid, and by nothing else
+    inherent: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
     #: the rates of both sides' whole schedules, as far as the stage ``optimizer`` followed them; shape ``(steps, groups)``
     rates: tuple[NDArray[Any], NDArray[Any]] | None = None
     guessed: bool = False

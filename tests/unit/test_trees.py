@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from paralign.adapters.finding import load
 from paralign.dtypes import Typed
 from paralign.errors import UnsupportedTensor
-from paralign.worker.values.trees import children, leaves, rebuild, structure, to_value
+from paralign.worker.values.trees import children, leaves, mapped, rebuild, structure, to_value
 
 
 class Pair(NamedTuple):
@@ -73,7 +73,11 @@ def test_a_class_with_fields_is_no_container_an_instance_is():
 def test_structures_keep_lists_tuples_and_nothing_apart():
     assert structure([1, (2, None)], known) == {"list": [{"leaf": "0"}, {"tuple": [{"leaf": "1.0"}, {"none": None}]}]}
     assert structure({}, known) == {"dict": {}}
-    assert structure(Pair(1, 2), known) == {"dict": {"first": {"leaf": "first"}, "second": {"leaf": "second"}}}
+    assert structure(Pair(1, 2), known) == {
+        "dict": {"first": {"leaf": "first"}, "second": {"leaf": "second"}},
+        "fields": "tuple",
+    }
+    assert structure(OrderedDict(a=1), known) == {"dict": {"a": {"leaf": "a"}}, "fields": "object"}
 
 
 VALUES = st.recursive(
@@ -89,9 +93,35 @@ def test_lists_tuples_and_dicts_come_back_as_they_were(value):
     assert rebuild(structure(value, known), found.__getitem__) == value
 
 
-def test_named_tuples_and_dataclasses_come_back_as_dicts():
+def test_named_tuples_and_dataclasses_come_back_with_their_fields():
     shape = structure([Pair(1, 2), Outputs(3)], known)
-    assert rebuild(shape, lambda path: path) == [{"first": "0.first", "second": "0.second"}, {"logits": "1.logits", "loss": None}]
+    pair, outputs = rebuild(shape, lambda path: path)
+    assert (pair.first, pair["second"], pair[0]) == ("0.first", "0.second", "0.first")
+    assert tuple(pair) == ("0.first", "0.second")
+    assert (outputs.logits, outputs["logits"], outputs[0], outputs.loss) == ("1.logits", "1.logits", "1.logits", None)
+    assert structure([pair, outputs], known) == shape
+    with pytest.raises(AttributeError, match="no field 'hidden': there are logits, loss"):
+        _ = outputs.hidden
+    with pytest.raises(IndexError):
+        _ = outputs[1]  # None is left out, as outputs of models that are mappings have it
+
+
+def test_arguments_come_back_as_plain_dicts():
+    shape = structure([Pair(1, 2), Outputs(3)], known)
+    found = rebuild(shape, lambda path: path, plain=True)
+    assert found == [{"first": "0.first", "second": "0.second"}, {"logits": "1.logits", "loss": None}]
+    assert [type(each) for each in found] == [dict, dict]
+
+
+def test_structures_of_earlier_captures_are_read():
+    assert rebuild({"dict": {"a": {"leaf": "a"}}}, lambda path: path) == {"a": "a"}
+
+
+def test_a_tree_with_every_leaf_replaced_has_the_same_containers():
+    given = rebuild(structure([Pair(1, (2, 3)), Outputs(3)], known), lambda _path: 1)
+    found = mapped(given, lambda leaf: None if leaf is None else leaf + 1)
+    assert structure(found, known) == structure(given, known)
+    assert (found[0].second, found[1].logits) == ((2, 2), 2)
 
 
 class Picture:

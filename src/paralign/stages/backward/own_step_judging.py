@@ -26,7 +26,7 @@ from paralign.model import (
     Unjudged,
     overall,
 )
-from paralign.stages.backward import made_up, native_gradients, own_step_draws
+from paralign.stages.backward import made_up, native_gradients, own_step_draws, own_step_rules
 from paralign.stages.backward.own_step_causes import divergence_at, explain, trace
 from paralign.stages.backward.own_step_gradients import compare_gradients
 from paralign.stages.backward.own_step_records import Steps, enlarged, first_gradients, is_random, orders_of, record_steps
@@ -159,7 +159,7 @@ def _judge(context: Context, part: StageResult, steps: Steps, method: Method) ->
     if part.verdict == DIVERGED:
         explain(part, steps, method)
         trace(part, steps)
-    elif method.candidate_run == DOUBLE:
+    elif method.candidate_run == DOUBLE and not own_step_rules.has_excused(part):
         _judge_native(part, steps, method)
     return steps, method
 
@@ -216,6 +216,8 @@ def _judge_steps(context: Context, part: StageResult, steps: Steps, method: Meth
         part.pairs += pairs
     if method.candidate_run == DOUBLE and tolerance.ratio is None and slack is None:
         _excuse_kernel_rounding(part, steps, method)
+    if method.candidate_run == DOUBLE:
+        own_step_rules.excuse(part, steps, method)
     if steps.alone:
         told = ", ".join(sorted(leaf or "a value" for leaf in steps.alone))
         part.notes.append(f"train_step returns {told} on one side only: not compared")

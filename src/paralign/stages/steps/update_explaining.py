@@ -10,7 +10,15 @@ from paralign.stages.steps import clipped_beforehand
 from paralign.stages.steps.equal_gradients import Experiment, Given, record_steps
 from paralign.stages.steps.traced_moves import Moves, moves_of
 from paralign.stages.steps.update_lines import blamed_term, choice_of, choose, divergence_of, locate, trace_back
-from paralign.stages.steps.update_reasons import Reasons, by_what_can_be_changed, causes_of, identified, keep_clipping, tell
+from paralign.stages.steps.update_reasons import (
+    Reasons,
+    by_what_can_be_changed,
+    causes_of,
+    differs_inherently,
+    identified,
+    keep_clipping,
+    tell,
+)
 
 if TYPE_CHECKING:
     from paralign.context import Context
@@ -29,7 +37,7 @@ def explain(context: Context, result: StageResult, given: Given, *, agreed: bool
     Returns:
         What both sides did; None where a side failed, or nothing could be given.
     """
-    context.clipping = None
+    context.clipping = context.inherent = None
     try:
         experiment = record_steps(context, given, result)
     except WorkerFailed as failed:
@@ -55,6 +63,8 @@ def _say_why(context: Context, result: StageResult, experiment: Experiment, move
     reasons = Reasons(moves, known, found, shown=clips is not None)
     tell(result, experiment, reasons, agreed=agreed, whole=given.whole, strict=context.settings.strict)
     keep_clipping(context, result, reasons, experiment)
+    if differs_inherently(result, reasons) and not context.settings.strict:
+        context.inherent = known[0].recipe, known[1].recipe
     if not agreed or result.divergence is not None or not context.explains:
         return
     blamed = reasons.blamed

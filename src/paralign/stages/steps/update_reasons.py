@@ -164,6 +164,12 @@ def tell(result: StageResult, experiment: Experiment, reasons: Reasons, *, agree
     result.pairs += moves.pairs
 
 
+def differs_inherently(result: StageResult, reasons: Reasons) -> bool:
+    """Whether both rules are known, and differ by what no port can avoid alone."""
+    updates = [finding for finding in result.findings if finding.rule.startswith("update/")]
+    return bool(reasons.found) and not any(side.left for side in reasons.known) and all(each.rule == INHERENT for each in updates)
+
+
 def _excuse(result: StageResult, pairs: list[Pair], size: float, *, judged: bool) -> None:
     """Accept pairs that an inherent difference of the update explains.
 

@@ -94,7 +94,7 @@ def _half(session: Session, shape: Dict[str, Any], capture: Capture, name: str, 
         part = value.array[:middle] if half == 0 or value.array.shape[0] == 1 else value.array[middle:]
         return session.tensor(Typed(np.ascontiguousarray(part), value.dtype), NATIVE)
 
-    return rebuild(shape, leaf)
+    return rebuild(shape, leaf, plain=name == "inputs")
 
 
 # -- metric ----------------------------------------------------------------------------------------------------------------------

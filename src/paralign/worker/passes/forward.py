@@ -22,7 +22,7 @@ from paralign.worker.datasets.feed import name_of
 from paralign.worker.passes.asking import asked
 from paralign.worker.protocol import Called, Calls, Forward, LayersTold, Passed, Ran
 from paralign.worker.sides.session import DOUBLE, NATIVE, Session
-from paralign.worker.values.trees import leaves
+from paralign.worker.values.trees import leaves, mapped
 
 if TYPE_CHECKING:
     from paralign.adapters.base import Call
@@ -193,7 +193,8 @@ def perturbed(session: Session, arguments: Any, state: Dict[str, Typed], seed: i
     """
     random = np.random.RandomState(seed)
     adapter = session.adapter
-    floating = [p for p, leaf in leaves(arguments, adapter.is_tensor) if is_floating(adapter.to_array(leaf).dtype)]
+    tensors = [leaf for _, leaf in leaves(arguments, adapter.is_tensor) if adapter.is_tensor(leaf)]
+    floating = [leaf for leaf in tensors if is_floating(adapter.to_array(leaf).dtype)]
     if not floating:
         adapter.load_state(
             session.model, {n: nudge(v, random) for n, v in state.items() if is_floating(v.dtype) and not is_complex(v.dtype)}
@@ -201,16 +202,12 @@ def perturbed(session: Session, arguments: Any, state: Dict[str, Typed], seed: i
         return arguments
 
     def move(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {k: move(v) for k, v in value.items()}
-        if isinstance(value, (list, tuple)):
-            return type(value)(move(v) for v in value)
         typed = adapter.to_array(value) if adapter.is_tensor(value) else None
         if typed is None or not is_floating(typed.dtype) or is_complex(typed.dtype):
             return value
         return adapter.from_array(nudge(typed, random))
 
-    return move(arguments)
+    return mapped(arguments, move)
 
 
 def nudge(value: Typed, random: np.random.RandomState) -> Typed:

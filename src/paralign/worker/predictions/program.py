@@ -21,8 +21,7 @@ from paralign.worker.predictions.output_order import in_order
 from paralign.worker.protocol import Infer, Inferred, OperatorTimes, PartFailed
 from paralign.worker.sides.frames import told
 from paralign.worker.sides.session import NATIVE, Session
-from paralign.worker.steps.training import mapped
-from paralign.worker.values.trees import leaves
+from paralign.worker.values.trees import leaves, mapped
 
 if TYPE_CHECKING:
     from paralign.capture import Capture, CaptureWriter

@@ -28,7 +28,7 @@ from paralign.worker.sides.beside import Beside
 from paralign.worker.sides.calling import call_model
 from paralign.worker.values.fingerprints import Fingerprints
 from paralign.worker.values.known_results import KnownResults
-from paralign.worker.values.trees import leaves, rebuild, structure, to_value
+from paralign.worker.values.trees import Fields, leaves, rebuild, structure, to_value
 
 if TYPE_CHECKING:
     from paralign.adapters.base import History
@@ -297,7 +297,8 @@ class Session:
         What a pass does to its inputs in place, the next does not see.
         """
         if isinstance(value, dict):
-            return {key: self.fresh(item) for key, item in value.items()}
+            made = {key: self.fresh(item) for key, item in value.items()}
+            return Fields(made) if isinstance(value, Fields) else made
         if type(value) in (list, tuple):
             return type(value)(self.fresh(item) for item in value)
         if isinstance(value, tuple) and hasattr(value, "_fields") and not self.adapter.is_tensor(value):
@@ -413,7 +414,7 @@ class Session:
             record = found[path]
             return record.text if record.text is not None else self.tensor(capture.value(record), run, precision)
 
-        return rebuild(shape, leaf)
+        return rebuild(shape, leaf, plain=name.partition("_")[0] == "inputs")
 
     def inputs(self, capture: Capture, run: str, name: str = "inputs") -> Any:
         """The recorded ``inputs``, or another tree, as tensors of this side.

@@ -9,8 +9,8 @@ from paralign.worker.draws import repeating
 from paralign.worker.passes.forward import attempt, attempt_run
 from paralign.worker.protocol import BatchesJudged, BatchLosses, Evaluate
 from paralign.worker.sides.session import DOUBLE
-from paralign.worker.steps.training import mapped, trainer
-from paralign.worker.values.trees import leaves
+from paralign.worker.steps.training import trainer
+from paralign.worker.values.trees import leaves, mapped
 
 if TYPE_CHECKING:
     from paralign.capture import Capture, CaptureWriter

@@ -15,8 +15,8 @@ from paralign.dtypes import narrow, typed
 from paralign.worker.passes.forward import attempt
 from paralign.worker.protocol import Curved, Second
 from paralign.worker.sides.session import DOUBLE, Session
-from paralign.worker.steps.training import MODES, add_gradient, mapped, scalar_of, trainer
-from paralign.worker.values.trees import leaves
+from paralign.worker.steps.training import MODES, add_gradient, scalar_of, trainer
+from paralign.worker.values.trees import leaves, mapped
 
 if TYPE_CHECKING:
     from paralign.capture import Capture, CaptureWriter

@@ -22,7 +22,7 @@ from paralign.worker.optimization.several import as_one, rates_of
 from paralign.worker.passes.forward import attempt, attempt_run, perturbed
 from paralign.worker.protocol import Ahead, Attached, AttachedOutputs, Backward, Forward, Loss, LossRan, Redraw, Stepped
 from paralign.worker.sides.session import DOUBLE, NATIVE, Session
-from paralign.worker.values.trees import leaves
+from paralign.worker.values.trees import leaves, mapped
 
 if TYPE_CHECKING:
     from paralign.capture import Capture, CaptureWriter
@@ -137,15 +137,6 @@ def attached(session: Session, writer: CaptureWriter, options: Attached, values:
                 if remove is not None:
                     remove()
     return AttachedOutputs(found)
-
-
-def mapped(value: Any, act: Any) -> Any:
-    """A tree with every leaf replaced."""
-    if isinstance(value, dict):
-        return {k: mapped(v, act) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)(mapped(v, act) for v in value)
-    return act(value)
 
 
 def add_gradient(session: Session, writer: CaptureWriter, name: str, gradient: Any, **fields: Any) -> None:

@@ -6,7 +6,9 @@ indices, keys and field names with dots: ``0``, ``logits``, ``1.0``; it is empty
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
@@ -17,9 +19,68 @@ from paralign.errors import UnsupportedTensor
 if TYPE_CHECKING:
     from paralign.adapters.base import Adapter
 
-#: a structure as JSON: {"leaf": path} | {"list"|"tuple": [...]} | {"dict": {...}} | {"none": null}
+#: a structure as JSON: {"leaf": path} | {"list"|"tuple": [...]} | {"dict": {...}} | {"none": null}; a dict that was an object has its kind
+#: beside it, {"dict": {...}, "fields": "tuple"|"object"}
 Structure = Dict[str, Any]
 Known = Callable[[Any], bool]
+
+
+#: kinds of objects whose parts are attributes: a named tuple; a dataclass, or a mapping of a class of its own
+TUPLE, OBJECT = "tuple", "object"
+
+
+class Fields(Dict[str, Any]):
+    """The fields of an object of the user's, as items and as attributes.
+
+    By number too, without those that are None, as outputs of models that are mappings have it.
+
+    >>> given = Fields(logits=1, loss=None, hidden=2)
+    >>> given.logits, given["hidden"], given[1]
+    (1, 2, 2)
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        """The field of a name."""
+        if name in self:
+            return self[name]
+        raise AttributeError(f"no field {name!r}: there are {', '.join(self) or 'none'}")
+
+    def __getitem__(self, key: Any) -> Any:
+        """The field of a name, of a number, or those of a slice."""
+        if isinstance(key, (int, slice)) and not dict.__contains__(self, key):
+            return tuple(value for value in self.values() if value is not None)[key]
+        return dict.__getitem__(self, key)
+
+
+@lru_cache(maxsize=None)
+def _named(names: Tuple[str, ...]) -> Any:
+    """A class of named tuples, whose fields are found by name in brackets too."""
+    make: Any = namedtuple  # noqa: PYI024 - its fields are not known before
+    base = make("Fields", names, rename=True)
+
+    def item(self: Any, key: Any) -> Any:
+        return getattr(self, key) if isinstance(key, str) else tuple.__getitem__(self, key)
+
+    return type("Fields", (base,), {"__slots__": (), "__getitem__": item})
+
+
+def _object_of(kind: Optional[str], parts: Dict[str, Any]) -> Any:
+    """What stands for an object of the user's with these fields."""
+    if kind == TUPLE:
+        return _named(tuple(parts))(*parts.values())
+    return Fields(parts) if kind == OBJECT else parts
+
+
+def mapped(value: Any, act: Callable[[Any], Any]) -> Any:
+    """A tree with every leaf replaced; its containers are of the same kinds."""
+    if isinstance(value, dict):
+        parts = {key: mapped(part, act) for key, part in value.items()}
+        return Fields(parts) if isinstance(value, Fields) else parts
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(mapped(part, act) for part in value))
+    if isinstance(value, (list, tuple)):
+        return type(value)(mapped(part, act) for part in value)
+    return act(value)
 
 
 def children(value: Any) -> Optional[List[Tuple[str, Any]]]:
@@ -59,22 +120,30 @@ def structure(value: Any, known: Known, path: str = "") -> Structure:
         return {"list": [s for _, s in inner]}
     if isinstance(value, tuple) and not hasattr(value, "_fields"):
         return {"tuple": [s for _, s in inner]}
-    return {"dict": dict(inner)}
+    if type(value) is dict:
+        return {"dict": dict(inner)}
+    return {"dict": dict(inner), "fields": TUPLE if isinstance(value, tuple) else OBJECT}
 
 
-def rebuild(shape: Structure, leaf: Callable[[str], Any]) -> Any:
+def rebuild(shape: Structure, leaf: Callable[[str], Any], *, plain: bool = False) -> Any:
     """The tree of a structure, with ``leaf(path)`` at each leaf.
 
-    Named tuples and dataclasses come back as dicts.
+    Named tuples, dataclasses and mappings of other classes come back as :class:`Fields` or named tuples: their fields are attributes.
+
+    Args:
+        shape: of the tree.
+        leaf: gives the leaf at a path.
+        plain: give dicts in their place, as for arguments that are handed over by keyword.
     """
     if "leaf" in shape:
         return leaf(shape["leaf"])
     if "list" in shape:
-        return [rebuild(s, leaf) for s in shape["list"]]
+        return [rebuild(s, leaf, plain=plain) for s in shape["list"]]
     if "tuple" in shape:
-        return tuple(rebuild(s, leaf) for s in shape["tuple"])
+        return tuple(rebuild(s, leaf, plain=plain) for s in shape["tuple"])
     if "dict" in shape:
-        return {k: rebuild(s, leaf) for k, s in shape["dict"].items()}
+        parts = {k: rebuild(s, leaf, plain=plain) for k, s in shape["dict"].items()}
+        return parts if plain else _object_of(shape.get("fields"), parts)
     return None
 
 

@@ -16,7 +16,8 @@ from paralign.errors import UnsupportedTensor
 from paralign.worker.predictions.program import predict
 from paralign.worker.protocol import Lowered, LoweredPlaces
 from paralign.worker.sides.session import DOUBLE
-from paralign.worker.steps.training import MODES, mapped, optimizer_of, scalar_of, trainer
+from paralign.worker.steps.training import MODES, optimizer_of, scalar_of, trainer
+from paralign.worker.values.trees import mapped
 
 if TYPE_CHECKING:
     from paralign.adapters.base import Operation
