@@ -22,6 +22,7 @@ from paralign.run.recorder import Recorder, both, interpreter, own_code
 from paralign.run.remedies import remedy
 from paralign.run.standing_process import Child, Standing
 from paralign.stages import run as run_stage
+from paralign.stages.common import own_failures
 from paralign.stages.common.precision import NATIVE_KEY
 from paralign.stages.metric.evaluating import EVALUATION
 from paralign.worker.protocol import Batch, Describe, Description, Given
@@ -394,6 +395,7 @@ def _attempt(name: str, context: Context) -> StageResult:
         result = run_stage(BY_NAME[name], context)
     except WorkerFailed as failure:
         result = failed(name, failure, context.framework(failure.side) if failure.side in context.about else "")
+        own_failures.explain(context, result)
     context.note_used(name)
     if result.divergence is not None and result.divergence.rule != tracing_back.RULE:
         result.notes += [f"{UNTRACED} of the {side}: {why[:SHOWN]}" for side, why in context.untraced.items()]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 from paralign import Side, check
+from paralign.adapters.finding import load
 from paralign.model import ALIGNED, DIVERGED, ERROR
+from paralign.worker.passes.forward import perturbed
 
 torch = pytest.importorskip("torch")
 paddle = pytest.importorskip("paddle")
@@ -117,40 +120,11 @@ def test_a_field_that_is_not_there_is_an_error_that_says_which_there_are():
     assert "pair" in str(result.stages[-1].failure["message"])
 
 
-def test_own_steps_take_batches_that_hold_text():
-    class Sums(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.a = torch.nn.Linear(6, 3)
-
-        def forward(self, batch):
-            return torch.stack([self.a(rows).sum(0) for rows in batch["rows"]])
-
-    class Ported(paddle.nn.Layer):
-        def __init__(self):
-            super().__init__()
-            self.a = paddle.nn.Linear(6, 3)
-
-        def forward(self, batch):
-            return paddle.stack([self.a(rows).sum(0) for rows in batch["rows"]])
-
-    def step(model, optimizer, batch):
-        value = ((model(batch) - batch["y"]) ** 2).mean()
-        value.backward()
-        optimizer.step()
-        getattr(optimizer, "clear_grad", optimizer.zero_grad)()
-        return {"loss": float(value.detach())}
-
-    def side(framework, model, make, optimizer):
-        batches = [{"rows": [make(X[i : i + 2]), make(X[i : i + 5])], "names": ["a", "b"], "y": make(Y[i : i + 2])} for i in (0, 4)]
-        functions = {"build_model": model, "build_dataloader": lambda _split: batches, "build_optimizer": optimizer, "train_step": step}
-        return Side(framework=framework, functions=functions)
-
-    result = check(
-        side("torch", Sums, torch.from_numpy, lambda model: torch.optim.SGD(model.parameters(), lr=0.1)),
-        side("paddle", Ported, paddle.to_tensor, lambda model: paddle.optimizer.SGD(0.1, parameters=model.parameters())),
-        inputs={"rows": [X[:2], X[:5]], "names": ["a", "b"]},
-        labels=Y[:2],
-        stages=["backward"],
-    )
-    assert result.stages[-1].verdict == ALIGNED
+def test_inputs_that_hold_text_beside_numbers_are_moved_by_rounding():
+    session = SimpleNamespace(adapter=load("torch"))
+    given = {"rows": [torch.ones(2, 3)], "names": ["a", "b"], "pair": Pair(torch.ones(2), "text")}
+    found = perturbed(session, given, {}, seed=0)
+    assert found["names"] == ["a", "b"]
+    assert found["pair"].scale == "text"
+    assert 0 < float((found["rows"][0] - 1).abs().max()) < 1e-6
+    assert 0 < float((found["pair"].mean - 1).abs().max()) < 1e-6

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from paralign.errors import WorkerFailed
 from paralign.model import DIVERGED, ERROR, Divergence, Finding, Pair, Point, StageResult
 from paralign.run.remedies import remedy
+from paralign.stages.common.batch_places import place
 from paralign.worker.protocol import OwnBatch, OwnBatchTaken, Raised
 from paralign.worker.protocol.wire import encode
 
@@ -134,7 +135,7 @@ def finding(found: Refusal) -> Finding:
     side, other = found.side, next(each for each in SIDES if each != found.side)
     if found.proven:
         listed = list(found.types.items())
-        told = ", ".join(f"{leaf or 'it'} in {mine} for {due}" for leaf, (mine, due) in listed[:NAMED])
+        told = ", ".join(f"{place(leaf)} in {mine} for {due}" for leaf, (mine, due) in listed[:NAMED])
         more = " …" if len(listed) > NAMED else ""
         return Finding(
             TYPES,

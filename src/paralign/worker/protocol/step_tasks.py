@@ -314,7 +314,7 @@ class OwnBatch(Task[OwnBatchTaken], task="own_batch"):
 
     Args:
         split: what the loader is built with.
-        step: ``train_step``, or ``loss`` for the model and the loss of what it gives.
+        step: ``train_step``, or ``loss`` or ``metric`` for the model and that of what it gives.
         types: leaf of the batch -> the element type that it is given in, for an experiment.
     """
 

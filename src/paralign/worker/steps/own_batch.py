@@ -67,7 +67,7 @@ def _first(session: Session, split: str) -> Any:
 
 def _function_of(session: Session, step: str) -> Optional[Callable[[Any], Any]]:
     """What takes a batch; None where the side has no such function."""
-    needed = {"train_step": ("train_step", "build_optimizer"), "loss": ("loss",)}[step]
+    needed = {"train_step": ("train_step", "build_optimizer"), "loss": ("loss",), "metric": ("metric",)}[step]
     if any(name not in session.functions for name in ("build_dataloader", *needed)):
         return None
 
@@ -81,7 +81,13 @@ def _function_of(session: Session, step: str) -> Optional[Callable[[Any], Any]]:
         trainer(session).backward(scalar_of(result, session.adapter.is_tensor))
         return result
 
-    return stepped if step == "train_step" else differentiated
+    def evaluated(batch: Any) -> Any:
+        inputs, labels = (tensors_of(session, part) for part in split_batch(batch))
+        session.adapter.train(session.model, "eval")
+        with session.adapter.no_grad():
+            return session.function("metric")(session.call(inputs), labels)
+
+    return {"train_step": stepped, "loss": differentiated, "metric": evaluated}[step]
 
 
 def _raised(session: Session, act: Callable[[Any], Any], batch: Any) -> Any:
