@@ -122,11 +122,12 @@ def counted(stage):
 def test_a_loader_that_gives_what_its_step_does_not_take_is_a_fault_with_its_line():
     result = checked(ours={"build_dataloader": loader("float64", "int64", paddle.to_tensor)})
     backward, data, metric = result["backward"], result["data"], result["metric"]
+    assert any("which gives batch[0] in float64 for float32" in finding.cause for finding in metric.findings)
     assert backward.verdict == data.verdict == DIVERGED
     for stage in (backward, data):
         (finding,) = [f for f in stage.findings if f.rule == "own_batch/element-type"]
         assert finding.proven
-        assert "gives 0 in float64 for float32" in finding.cause
+        assert "gives batch[0] in float64 for float32" in finding.cause
         assert stage.divergence.candidate.source.startswith(f"{__file__}:")
     assert any("train_step of the candidate failed with" in warning for warning in backward.warnings)
     assert "3 batches in float64 for float32" in counted(data)
@@ -227,3 +228,75 @@ def test_a_live_model_and_its_optimizer_are_left_as_they_were():
 def test_loaders_that_give_nothing_are_no_fault_of_a_step(build):
     backward = checked({"build_dataloader": build}, {"build_dataloader": build}, stages=["backward"])["backward"]
     assert backward.verdict == ALIGNED, (backward.failure, backward.findings)
+
+
+def nll(outputs, labels):
+    return paddle.nn.functional.nll_loss(paddle.nn.functional.log_softmax(outputs, 1), labels)
+
+
+def cast_entropy(outputs, labels):
+    return torch.nn.functional.cross_entropy(outputs, labels.long())
+
+
+WHOLE = {
+    "reference": {"build_dataloader": loader("float32", "int32", torch.from_numpy), "loss": cast_entropy},
+    "candidate": {"build_dataloader": loader("float32", "int32", paddle.to_tensor), "loss": nll},
+}
+
+
+def test_labels_that_only_the_port_refuses_fail_in_its_own_program_too_and_the_type_it_takes_is_told():
+    result = checked(WHOLE["reference"], WHOLE["candidate"], without=("train_step",), stages=["metric", "loss", "backward"])
+    for name in ("loss", "backward"):
+        stage = result[name]
+        assert stage.verdict == ERROR
+        (finding,) = stage.findings
+        assert finding.rule == "own_batch/fails"
+        assert finding.proven
+        assert "loss of the candidate fails in its own program too" in finding.cause
+        assert "loss of the reference takes the first batch of its own, which gives batch[0] in float32, batch[1] in int32" in finding.cause
+        assert finding.cause.endswith("With batch[1] in int64 it runs")
+        assert finding.fix == "cast batch[1] to int64 in loss, or in the data set"
+
+
+def test_labels_that_both_cast_are_no_fault():
+    ours = {
+        **WHOLE["candidate"],
+        "loss": lambda o, y: nll(o, y.astype("int64")),
+        "metric": lambda o, y: ported_accuracy(o, y.astype("int64")),
+    }
+    result = checked(WHOLE["reference"], ours, without=("train_step",), stages=["metric", "loss", "backward"])
+    assert [stage.verdict for stage in result.stages] == [ALIGNED] * 3
+
+
+class Marked(paddle.nn.Layer):
+    """Marks its outputs, which no file keeps."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = port()
+
+    def forward(self, x):
+        found = self.inner(x)
+        found.mark = "own"
+        return found
+
+
+def marked_accuracy(outputs, labels):
+    return ported_accuracy(outputs, labels) if outputs.mark == "own" else 0.0
+
+
+def test_a_metric_that_takes_its_own_outputs_alone_is_said_to_fail_for_the_check():
+    metric = checked(ours={"metric": marked_accuracy, "build_model": Marked}, stages=["metric"])["metric"]
+    assert metric.verdict == ERROR
+    assert not metric.findings
+    assert any("it fails on what the check gives it alone, which says nothing of the port" in said for said in metric.warnings)
+
+
+def test_a_metric_that_always_fails_is_said_to_fail_in_its_own_program():
+    def broken(outputs, labels):
+        raise ValueError(f"no metric of {outputs.shape} and {labels.shape}")
+
+    (finding,) = checked(ours={"metric": broken}, stages=["metric"])["metric"].findings
+    assert "metric of the candidate fails in its own program too" in finding.cause
+    assert not finding.proven
+    assert finding.fix == "mend it there first"

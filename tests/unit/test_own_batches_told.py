@@ -57,6 +57,7 @@ def test_what_the_reference_cannot_do_is_no_fault_of_the_port(monkeypatch, side,
     fails, runs = OwnBatchTaken("train_step", raised=RAISED), OwnBatchTaken("train_step")
     monkeypatch.setattr(own_batches, "refusal", lambda _: own_batches.Refusal(side, fails, RAISED, runs))
     result = StageResult("backward", verdict=before)
+    monkeypatch.setattr(own_batches, "_finding_by_types", lambda _, found: own_batches.finding(found))
     own_batches.judge(SimpleNamespace(framework=lambda _: "torch"), result)
     assert (result.pairs[-1].verdict, result.verdict) == (pair, after)
 

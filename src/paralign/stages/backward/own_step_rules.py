@@ -1,4 +1,4 @@
-"""Own steps that differ by nothing but what no port can avoid in the rules of both optimizers.
+"""Own steps that differ by what no port can avoid in the rules of optimizers.
 
 The optimizers alone have shown both rules. Each side's own changes are held against what its rule makes of the gradients that reached it:
 where they are that, the step does nothing else with them.
@@ -53,7 +53,10 @@ def excuse(part: StageResult, steps: Steps, method: Method) -> None:
 
 
 def has_excused(part: StageResult) -> bool:
-    """Whether changes were left out for the rules' sake: as they are, without float64, they differ alike."""
+    """Whether changes were left out for the rules' sake.
+
+    As they are, without float64, they differ alike.
+    """
     left_out = [pair.reference for pair in part.pairs if pair.unjudged is Unjudged.INHERENT]
     return any(record is not None and record.role == "parameter" for record in left_out)
 
@@ -65,7 +68,10 @@ def _follows(pair: Pair) -> bool:
 
 
 def _are_made(steps: Steps, runs: tuple[str, str], recipes: tuple[Mapping[str, Any], Mapping[str, Any]], names: set[str]) -> bool:
-    """Whether both sides' first changes are what their rules make of equal gradients, for all parameters that differ."""
+    """Whether both first changes are what the rules make of equal gradients.
+
+    For all parameters that differ.
+    """
     traces = _traces(steps, runs)
     if not all(names <= own.keys() for own in (*traces, *recipes)):
         return False
@@ -88,7 +94,10 @@ def _gets_alike(one: Trace, other: Trace) -> bool:
 
 
 def _traces(steps: Steps, runs: tuple[str, str]) -> tuple[dict[str, Trace], dict[str, Trace]]:
-    """What reached the first update and came of it, on both sides, of the parameters of which all is known."""
+    """What reached the first update and came of it, on both sides.
+
+    Of the parameters of which all is known.
+    """
     found: tuple[dict[str, Trace], dict[str, Trace]] = {}, {}
     weights = steps.context.weights
     held = {} if weights is None else {record.name: record for record in weights.records if record.location is not None}

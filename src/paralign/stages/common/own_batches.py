@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from paralign.errors import WorkerFailed
 from paralign.model import DIVERGED, ERROR, Divergence, Finding, Pair, Point, StageResult
 from paralign.run.remedies import remedy
+from paralign.stages.common import own_failures
 from paralign.stages.common.batch_places import place
 from paralign.worker.protocol import OwnBatch, OwnBatchTaken, Raised
 from paralign.worker.protocol.wire import encode
@@ -117,7 +118,7 @@ def judge(context: Context, result: StageResult, *, only: str = "") -> None:
     said = f"{found.raised.type}: {found.raised.message}".split("\n")[0]
     frame = f" ({found.raised.frames[-1]})" if found.raised.frames else ""
     told = f"{found.taken.ran} of the {found.side} failed with {said}{frame}"
-    result.findings.insert(0, finding(found))
+    result.findings.insert(0, finding(found) if found.proven else _finding_by_types(context, found))
     diverged = result.verdict == DIVERGED or (found.proven and found.side == "candidate")
     verdict = DIVERGED if diverged and found.side == "candidate" else ERROR  # what the reference cannot do is no fault of the port
     result.pairs.append(Pair(f"{found.side}'s own batch", None, None, verdict=verdict, notes=[told]))
@@ -128,6 +129,14 @@ def judge(context: Context, result: StageResult, *, only: str = "") -> None:
     else:
         result.failure = result.failure or failure(context, found.side, found.raised)
         result.verdict = ERROR
+
+
+def _finding_by_types(context: Context, found: Refusal) -> Finding:
+    """What is known of a step that the other side's types do not make run: others may."""
+    recorders = (context.reference, context.candidate) if found.side == "reference" else (context.candidate, context.reference)
+    order = OwnBatch(context.settings.pace.split, found.taken.ran)
+    tried = own_failures.finding(found.side, order, found.taken, recorders)
+    return tried if tried.proven else finding(found)
 
 
 def finding(found: Refusal) -> Finding:

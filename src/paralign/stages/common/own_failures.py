@@ -1,4 +1,6 @@
-"""Whether a function that fails in a check fails in the side's own program too: on its own model's outputs, and its own loader's batch.
+"""Whether a function that fails in a check fails in the side's own program too.
+
+That is on its own model's outputs, and on its own loader's batch.
 
 One that does not is failed by what the check gives it, and nothing is said of the port.
 """
@@ -40,7 +42,9 @@ OTHERS = {
 
 
 def explain(context: Context, result: StageResult) -> None:
-    """Add to a stage that failed whether the side's own program fails so too, and which element types it takes.
+    """Add to a stage that failed whether the side's own program fails so too.
+
+    And which element types it takes.
 
     Args:
         context: of the check.
@@ -59,7 +63,10 @@ def explain(context: Context, result: StageResult) -> None:
 
 
 def _taken(recorder: Recorder, order: OwnBatch) -> OwnBatchTaken | None:
-    """What a side's function came to on its own batch; None where the process did not live to tell."""
+    """What a side's function came to on its own batch.
+
+    None where the process did not live to tell.
+    """
     try:
         return OwnBatch.answer(recorder.record("own batch", order))
     except WorkerFailed:
@@ -74,6 +81,20 @@ def _say(result: StageResult, side: str, order: OwnBatch, taken: OwnBatchTaken, 
             "gives it alone, which says nothing of the port"
         )
         return
+    result.findings.append(finding(side, order, taken, recorders))
+
+
+def finding(side: str, order: OwnBatch, taken: OwnBatchTaken, recorders: tuple[Recorder, Recorder]) -> Finding:
+    """What is known of a function that fails on its own batch.
+
+    Proven where it runs in another element type.
+
+    Args:
+        side: whose function it is.
+        order: that was run.
+        taken: what it came to.
+        recorders: of this side and of the other.
+    """
     other = "candidate" if side == "reference" else "reference"
     theirs = _taken(recorders[1], order)
     found = next(_runs_with(recorders[0], order, taken), None)
@@ -84,12 +105,13 @@ def _say(result: StageResult, side: str, order: OwnBatch, taken: OwnBatchTaken, 
     else:
         beside = f"so does {order.step} of the {other} on the first batch of its own ({theirs.raised.type})"
     with_types = "" if found is None else f". With {place(found[0])} in {found[1]} it runs"
+    raised = "" if taken.raised is None else taken.raised.type
     cause = (
         f"{order.step} of the {side} fails in its own program too: on the first batch of its own loader, which gives "
-        f"{_listed(taken.types)} ({taken.raised.type}); {beside}{with_types}"
+        f"{_listed(taken.types)} ({raised}); {beside}{with_types}"
     )
     fix = f"cast {place(found[0])} to {found[1]} in {order.step}, or in the data set" if found is not None else "mend it there first"
-    result.findings.append(Finding(RULE, cause, fix, proven=found is not None))
+    return Finding(RULE, cause, fix, proven=found is not None)
 
 
 def _runs_with(recorder: Recorder, order: OwnBatch, taken: OwnBatchTaken) -> Iterator[tuple[str, str]]:

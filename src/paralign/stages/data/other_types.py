@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paralign.model import DIVERGED, ERROR, Coverage, Pair
+from paralign.errors import WorkerFailed
+from paralign.locate.data.trace import Way
+from paralign.locate.optimizer.setting_lines import code_at
+from paralign.model import DIVERGED, ERROR, Coverage, Pair, Point
 from paralign.stages.common import own_batches
-from paralign.worker.protocol import Data
+from paralign.worker.protocol import Data, Trace
 
 if TYPE_CHECKING:
     from paralign.capture import Capture
@@ -47,6 +50,30 @@ def say(context: Context, result: StageResult, captures: tuple[Capture, Capture]
         result.findings.append(finding)
         result.pairs.append(Pair("element types", None, None, verdict=DIVERGED, notes=[finding.cause]))
         result.verdict, result.divergence = DIVERGED, own_batches.divergence(found)
+        made = next(filter(None, (_made_at(context, leaf, own) for leaf, (own, _) in found.types.items())), None)
+        if made is not None and result.divergence.candidate is not None:
+            result.divergence.candidate = Point("sample_0", "data set", made, code_at(made), [result.divergence.candidate.source or ""])
+
+
+def _made_at(context: Context, leaf: str, own: str) -> str | None:
+    """The candidate's line that first has a leaf of a sample in an element type.
+
+    None where its way was not seen.
+    """
+    if not context.has("candidate", "build_dataset"):
+        return None
+    try:
+        capture = context.candidate.record("trace-types", Trace(context.settings.split, 0, "dataset", [context.settings.seed]))
+    except WorkerFailed:
+        return None
+    way = Way.read(capture, "seed-0")
+    step = way.leaves.get(f"sample.{leaf}" if leaf else "sample", (None, None))[1]
+    line, seen = None, set()
+    while step is not None and step < len(way.steps) and step not in seen and way.steps[step].record.dtype == own:
+        seen.add(step)
+        line = way.steps[step].record.source or line
+        step = next((number for number in way.steps[step].inputs if way.steps[number].record.dtype == own), None)
+    return line
 
 
 def _say_taken(context: Context, result: StageResult) -> None:

@@ -156,6 +156,9 @@ def _judge_failed(context: Context, result: StageResult, order: Own, failed: Wor
     cause = (
         f"the {failed.side}'s own evaluation, its model and metric over its own loader, fails with {failed.type}; the other side's does not"
     )
+    refused = own_batches.refusal(context)
+    if refused is not None and refused.proven and refused.side == failed.side:
+        result.findings.append(own_batches.finding(refused))
     result.findings.append(Finding(EVALUATION, cause, "make what the loader gives fit what the model and the metric take", proven=False))
 
 
