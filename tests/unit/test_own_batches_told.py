@@ -55,7 +55,9 @@ def test_values_that_differ_are_not_called_equal(said):
 )
 def test_what_the_reference_cannot_do_is_no_fault_of_the_port(monkeypatch, side, before, pair, after):
     fails, runs = OwnBatchTaken("train_step", raised=RAISED), OwnBatchTaken("train_step")
-    monkeypatch.setattr(own_batches, "refusal", lambda _: own_batches.Refusal(side, fails, RAISED, runs))
+    found = own_batches.Refusal(side, fails, RAISED, runs)
+    monkeypatch.setattr(own_batches, "stepped", lambda _: (found.taken, found.other))
+    monkeypatch.setattr(own_batches, "_refused", lambda *_: found)
     result = StageResult("backward", verdict=before)
     monkeypatch.setattr(own_batches, "_finding_by_types", lambda _, found: own_batches.finding(found))
     own_batches.judge(SimpleNamespace(framework=lambda _: "torch"), result)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from paralign.errors import WorkerFailed
-from paralign.model import DIVERGED, ERROR, Divergence, Finding, Pair, Point, StageResult
+from paralign.model import ALIGNED, DIVERGED, ERROR, UNDERPOWERED, Coverage, Divergence, Finding, Pair, Point, StageResult
 from paralign.run.remedies import remedy
 from paralign.stages.common import own_failures
 from paralign.stages.common.batch_places import place
@@ -81,8 +81,11 @@ def _taken(recorder: Recorder, order: OwnBatch) -> OwnBatchTaken:
 def refusal(context: Context) -> Refusal | None:
     """The side whose step fails on its own batch, where the other's does not."""
     taken = stepped(context)
-    if taken is None:
-        return None
+    return None if taken is None else _refused(context, taken)
+
+
+def _refused(context: Context, taken: tuple[OwnBatchTaken, OwnBatchTaken]) -> Refusal | None:
+    """The side whose step fails on its own batch, where the other's does not."""
     for number, side in enumerate(SIDES):
         mine, other = taken[number], taken[1 - number]
         if mine.raised is None or other.raised is not None:
@@ -112,8 +115,12 @@ def judge(context: Context, result: StageResult, *, only: str = "") -> None:
         result: of the stage.
         only: the function that the stage is about; '' for any.
     """
-    found = refusal(context)
-    if found is None or only not in ("", found.taken.ran):
+    taken = stepped(context)
+    if taken is None or only not in ("", taken[0].ran):
+        return
+    found = _refused(context, taken)
+    if found is None:
+        _say_halves(result, taken)
         return
     said = f"{found.raised.type}: {found.raised.message}".split("\n")[0]
     frame = f" ({found.raised.frames[-1]})" if found.raised.frames else ""
@@ -129,6 +136,42 @@ def judge(context: Context, result: StageResult, *, only: str = "") -> None:
     else:
         result.failure = result.failure or failure(context, found.side, found.raised)
         result.verdict = ERROR
+
+
+def _say_halves(result: StageResult, taken: tuple[OwnBatchTaken, OwnBatchTaken]) -> None:
+    """Say how many operations of a step one side alone computes in half precision.
+
+    Where the candidate alone asks for automatic casts that its device does not know, nothing shows what it computes in elsewhere.
+    """
+    counts = [sum(one.halves.values()) for one in taken]
+    for number, (side, one) in enumerate(zip(SIDES, taken, strict=True)):
+        if counts[number] and not counts[1 - number]:
+            types = ", ".join(one.halves)
+            result.coverage.append(Coverage(f"operations of {one.ran} in {types} in the {side} alone", counts[number]))
+            result.notes.append(
+                f"{one.ran} of the {side} computes {counts[number]} operations in {types}, that of the other side none: "
+                f"the first at {_short(one.half_line)}"
+            )
+    theirs = taken[0]
+    for side, one in zip(SIDES, taken, strict=True):
+        if not one.idle_casts:
+            continue
+        listed = ", ".join(_short(line) for line in one.idle_casts[:NAMED])
+        said = (
+            f"{one.ran} of the {side} switches automatic casts on ({listed}), which have no effect on this device: "
+            "what it computes in a lower precision elsewhere was not compared. Check on such a device, or switch them off"
+        )
+        if one is theirs or counts[0] or theirs.idle_casts:
+            result.notes.append(said)
+            continue
+        result.doubt(said)
+        if result.verdict == ALIGNED:
+            result.verdict = UNDERPOWERED
+
+
+def _short(line: str | None) -> str:
+    """A line with the name of its file alone."""
+    return "a line that is not known" if line is None else line.rpartition("/")[2]
 
 
 def _finding_by_types(context: Context, found: Refusal) -> Finding:

@@ -19,7 +19,7 @@ from paralign.worker.datasets.feed import tensors_of
 from paralign.worker.passes.forward import attempt, nudge
 from paralign.worker.protocol import Evaluate, Evaluated, Metric, MetricTaken, Own, OwnEvaluated
 from paralign.worker.sides import stateful
-from paralign.worker.sides.session import DOUBLE, NATIVE, Session
+from paralign.worker.sides.session import DOUBLE, HALVES, NATIVE, SINGLE, Session
 from paralign.worker.values.trees import leaves, rebuild, structure
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _take(session: Session, writer: CaptureWriter, name: str, function: Callable
 
 def batch_of(session: Session, given: Capture, number: int) -> Tuple[Any, Any]:
     """Outputs and labels of one recorded batch, as tensors of this side."""
-    return session.tree(given, f"output_{number}", NATIVE), session.tree(given, f"labels_{number}", NATIVE)
+    return session.tree(given, f"output_{number}", NATIVE, whole=True), session.tree(given, f"labels_{number}", NATIVE)
 
 
 # -- each side's own evaluation ----------------------------------------------------------------------------------------------------
@@ -360,6 +360,9 @@ def as_tensors(session: Session, arrays: Arrays) -> Any:
 
     def leaf(path: str) -> Any:
         value = arrays[1][path]
-        return value if isinstance(value, str) else session.tensor(value, NATIVE)
+        if isinstance(value, str):
+            return value
+        whole = value.dtype in HALVES and value.dtype not in session.precisions()
+        return session.tensor(value, NATIVE, SINGLE if whole else "")
 
     return rebuild(arrays[0], leaf)

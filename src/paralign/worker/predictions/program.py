@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import os
 import tempfile
+from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
 import numpy as np
@@ -198,7 +199,7 @@ def _other_batches(session: Session, writer: CaptureWriter, inputs: Capture, pat
         lengths = {tuple(leaf.shape)[:1] for _, leaf in leaves(arguments, known) if known(leaf)}
         if len(lengths) != 1 or not all(lengths) or lengths == {(size,)}:
             continue  # no batch, or this very size
-        resized = mapped(arguments, lambda leaf, size=size: _resized(session, leaf, size))
+        resized = mapped(arguments, partial(_resized, session, size=size))
         try:
             eager = session.call(resized)
             arrays = [adapter.to_array(leaf).array for _, leaf in leaves(resized, known) if known(leaf)]

@@ -300,9 +300,15 @@ class OwnBatchTaken:
         types: leaf of the batch -> its element type, ``text``, or the class of another object.
         raised: what the function raised.
         line: where it is defined.
+        halves: element types of less than the weights' that operations of a step computed in -> how many did.
+        half_line: the user's line of the first of these.
+        idle_casts: the lines that switch automatic casts on which the device does not know.
     """
 
     ran: str = ""
+    halves: Dict[str, int] = field(default_factory=dict)
+    half_line: Optional[str] = None
+    idle_casts: List[str] = field(default_factory=list)
     types: Dict[str, str] = field(default_factory=dict)
     raised: Optional[Raised] = None
     line: Optional[str] = None

@@ -38,6 +38,9 @@ Functions = Dict[str, Callable[..., Any]]
 #: the run in the model's own precision, and the run in double precision
 NATIVE, DOUBLE = "native", "float64"
 
+#: what automatic casts compute in, and what models without them do
+HALVES, SINGLE = ("float16", "bfloat16"), "float32"
+
 #: functions that are called with the name of a split, and may leave it out where there is only one
 OF_SPLIT = ("build_dataset", "build_dataloader", "transforms")
 
@@ -397,7 +400,7 @@ class Session:
 
     # -- values ------------------------------------------------------------------------------------------------------------
 
-    def tree(self, capture: Capture, name: str, run: str, *, values_of: str = "", precision: str = "") -> Any:
+    def tree(self, capture: Capture, name: str, run: str, *, values_of: str = "", precision: str = "", whole: bool = False) -> Any:
         """A recorded tree as tensors of this side.
 
         Floating leaves become float64 where ``run`` is the float64 run.
@@ -406,13 +409,16 @@ class Session:
             name: the tree's name in the capture.
             precision: what floating leaves become in other runs, '' to leave them as they are.
             values_of: the run whose values are taken, '' for records without a run.
+            whole: give what automatic casts have made float16 or bfloat16 in float32, which a side without casts has there.
         """
         shape = capture.manifest.settings["trees"][name]
         found = {r.leaf: r for r in capture.select(name=name, run=values_of) if "module" not in r.attrs}
+        kept = self.precisions() if whole and any(r.dtype in HALVES for r in found.values()) else set(HALVES)
 
         def leaf(path: str) -> Any:
             record = found[path]
-            return record.text if record.text is not None else self.tensor(capture.value(record), run, precision)
+            own = SINGLE if record.dtype in HALVES and record.dtype not in kept else precision
+            return record.text if record.text is not None else self.tensor(capture.value(record), run, own)
 
         return rebuild(shape, leaf, plain=name.partition("_")[0] == "inputs")
 

@@ -51,7 +51,7 @@ def _made(session: "Session", run: str, evaluation: "Capture", number: int, seed
     def watch(value: Any) -> Any:
         return adapter.watch(value) if known(value) else value
 
-    outputs = mapped(session.tree(evaluation, f"output_{number}", run), watch)
+    outputs = mapped(session.tree(evaluation, f"output_{number}", run, whole=True), watch)
     labels = session.tree(evaluation, f"labels_{number}", run)
     session.adapter.seed(seed)
     with session.in_precision_of(run):

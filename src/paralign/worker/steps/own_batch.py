@@ -6,10 +6,13 @@ whose batches the model does not take is not seen there.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Dict, Optional
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
 import numpy as np
 
+from paralign.adapters._kinds import MOVES
+from paralign.adapters.base import Casting, Observing
 from paralign.dtypes import Typed, is_complex, is_floating, narrow, widen
 from paralign.errors import UnsupportedTensor
 from paralign.worker.datasets.data import split_batch
@@ -17,11 +20,13 @@ from paralign.worker.datasets.feed import tensors_of
 from paralign.worker.optimization.several import as_given
 from paralign.worker.protocol import OwnBatch, OwnBatchTaken
 from paralign.worker.sides.frames import told
+from paralign.worker.sides.session import HALVES, SINGLE
 from paralign.worker.steps.own_step import defined_at, started_anew
 from paralign.worker.steps.training import optimizer_of, scalar_of, trainer
 from paralign.worker.values.trees import leaves, rebuild, structure, to_value
 
 if TYPE_CHECKING:
+    from paralign.adapters.base import Operation
     from paralign.capture import Capture, CaptureWriter
     from paralign.worker.sides.session import Session
 
@@ -49,8 +54,50 @@ def own_batch(session: Session, writer: CaptureWriter, options: OwnBatch, values
             answer.raised = _raised(session, act, each)
             restore()
             if answer.raised is None:
+                if not options.types:
+                    _note_precisions(session, act, each, answer)
+                    restore()
                 break
     return answer
+
+
+def _note_precisions(session: Session, act: Callable[[Any], Any], batch: Any, answer: OwnBatchTaken) -> None:
+    """Run a step that is known to run once more, and note its precisions.
+
+    Those are what automatic casts make of its operations.
+    """
+    adapter: Any = session.adapter
+    if not isinstance(adapter, Observing) or not session.precisions() <= {SINGLE}:
+        return
+    casts = adapter.idle_casts(session.model) if isinstance(adapter, Casting) else nullcontext({})
+    with casts as idle, adapter.operations(_Halves(session, answer), session.model):
+        _raised(session, act, batch)
+    answer.idle_casts = list(idle)
+
+
+class _Halves:
+    """A sink that counts the operations that compute in float16 or bfloat16."""
+
+    def __init__(self, session: Session, answer: OwnBatchTaken) -> None:
+        self._adapter: Any = session.adapter
+        self._answer = answer
+
+    def before(self, inputs: List[Any]) -> None:
+        """Nothing is to be seen before an operation."""
+
+    def after(self, operation: Operation) -> None:
+        """Count an operation that makes something in a half precision, and does not only move it."""
+        if operation.kind in MOVES:
+            return
+        for tensor in operation.outputs:
+            try:
+                dtype = str(self._adapter.describe(tensor)[0])
+            except UnsupportedTensor:
+                continue
+            if dtype in HALVES:
+                self._answer.halves[dtype] = self._answer.halves.get(dtype, 0) + 1
+                self._answer.half_line = self._answer.half_line or next(iter(operation.stack), None)
+                return
 
 
 def _first(session: Session, split: str) -> Any:

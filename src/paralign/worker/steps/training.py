@@ -91,7 +91,7 @@ def _loss_pass(session: Session, run: str, values: Dict[str, Capture], seed: int
         return adapter.watch(value) if known(value) else value
 
     recorded = Forward.answer(values["outputs"]).runs
-    given = session.tree(values["outputs"], "output", run, values_of=run if run in recorded else NATIVE)
+    given = session.tree(values["outputs"], "output", run, values_of=run if run in recorded else NATIVE, whole=True)
     if run.startswith("perturbed"):
         given = perturbed(session, given, {}, seed=int(run.rsplit("-", 1)[1]))
     outputs = mapped(given, watch)
