@@ -54,4 +54,4 @@ def test_a_search_that_did_not_end_in_time_is_told(monkeypatch, tmp_path, ended,
     monkeypatch.setattr(project_check.trying, "repair", lambda *_: Repaired(out_of_time=ended, findings=findings))
     result = type("Result", (), {"verdict": DIVERGED, "preflight": []})()
     project_check._repaired(None, result, tmp_path, 20.0, print, asked=asked)
-    assert result.preflight == [f"no edit was proven in 20 s, and not all were tried: {end}" for end in said]
+    assert result.preflight == [f"no patch was found in 20 s, and not all edits were tried: {end}" for end in said]

@@ -184,9 +184,9 @@ def _repaired(project: Project, result: CheckResult, folder: Path, seconds: floa
         return Repaired(verdict=result.verdict)
     if repaired.out_of_time and not repaired.findings:
         if asked:
-            result.preflight.append(f"no edit was proven in {seconds:.0f} s, and not all were tried: more seconds try more")
+            result.preflight.append(f"no patch was found in {seconds:.0f} s, and not all edits were tried: more seconds try more")
         else:
-            result.preflight.append(f"no edit was proven in {seconds:.0f} s, and not all were tried: `paralign repair` takes its time")
+            result.preflight.append(f"no patch was found in {seconds:.0f} s, and not all edits were tried: `paralign repair` takes its time")
     return repaired
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import math
-import textwrap
 import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING
 from paralign.catalogue.ported_names import last_name, signature, word, words
 from paralign.model import Divergence, SourceLine
 from paralign.registry import BY_NAME
-from paralign.repair.edited_source import header_end
+from paralign.repair.edited_statement import edited_statement
 from paralign.repair.edits import EDITS, known_value, measured_argument, missing_statement, other_constant
 from paralign.repair.edits.exchanged_steps import is_step, turned_steps
 from paralign.repair.edits.sentences import instead, tried
@@ -384,7 +383,7 @@ def _of_likeness(site: Site, before: float) -> list[Proposal]:
         if kind in _OF_POINTS:
             continue
         for proposal in propose(site):
-            statement = _edited(site, proposal)
+            statement = edited_statement(site, proposal.edit)
             told = ast.dump(statement) if statement is not None else ""
             if statement is None or told in seen or not is_safe(site, statement) or _acting(statement) != before_acts:
                 continue
@@ -392,23 +391,6 @@ def _of_likeness(site: Site, before: float) -> list[Proposal]:
             gain = max((SequenceMatcher(None, words(statement), each, autojunk=False).ratio() for each in beside), default=before) - before
             found.append(replace(proposal, weight=proposal.weight + LIKENESS * gain - RARE.get(kind, 0.0)))
     return sorted(found, key=lambda each: -each.weight)[:MOST]
-
-
-def _edited(site: Site, proposal: Proposal) -> ast.stmt | None:
-    """The statement after an edit, without those in it; None where it is no Python."""
-    statement, edit = site.statement, proposal.edit
-    first, last = site.source.line_span(statement.lineno, header_end(statement))
-    if edit.start < first or edit.end > last:
-        return None
-    text = textwrap.dedent(site.source.text[first : edit.start] + edit.text + site.source.text[edit.end : last]).strip()
-    text = text[2:] if text.startswith("elif") else text
-    if getattr(statement, "body", None):
-        text = f"{text}\n    pass" if text.endswith(":") else text
-    try:
-        body = ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    return body[0] if len(body) == 1 else None
 
 
 def _exchanged(reachable: list[_Known], likest: dict[int, tuple[float, int]], theirs: list[_Known], near: _Near) -> Iterator[Proposal]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from paralign.catalogue.ported_names import full_name, words
 from paralign.repair.edited_source import Source, Unreadable, header_end
+from paralign.repair.edited_statement import edited_statement
 from paralign.repair.edits import EDITS, exchanged_steps, missing_part, missing_statement
 from paralign.repair.edits.missing_part import joined
 from paralign.repair.proposals import literal, literal_key, name_of, parts_of, statement_at
@@ -105,7 +106,7 @@ def ranked(site: Site) -> list[Proposal]:
     """
     original = words(site.statement)
     before = max((_alike(original, words(each.statement)) for each in site.beside), default=0.0)
-    unchanged = ast.dump(site.statement)
+    unchanged = {ast.dump(each) for each in (site.statement, edited_statement(site)) if each is not None}
     places: dict[str, int] = {}
     found: list[Proposal] = []
     for proposal in _all(site):
@@ -116,7 +117,7 @@ def ranked(site: Site) -> list[Proposal]:
             continue
         is_inserted = proposal.edit.start == proposal.edit.end and proposal.rule == missing_statement.ID
         outcome = ast.dump(statement) + (f" at {proposal.edit.start}" if is_inserted else "")
-        if outcome == unchanged or not is_safe(site, statement):
+        if outcome in unchanged or not is_safe(site, statement):
             continue
         if outcome in places:
             known = found[places[outcome]]
@@ -184,6 +185,8 @@ def _statement(site: Site, proposal: Proposal) -> ast.stmt | bool:
 
     False where the edit is no Python or changes more than it.
     """
+    if proposal.rule not in (missing_statement.ID, "extra") and (alone := edited_statement(site, proposal.edit)) is not None:
+        return alone if type(alone) is type(site.statement) else False
     try:
         after = Source(site.source.path, proposal.edit.applied())
     except Unreadable:
