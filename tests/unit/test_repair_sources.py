@@ -167,6 +167,8 @@ def first(tmp_path, candidate, reference, *, own=None, theirs=None, value=None, 
         ("y = x[:, :2]", "y = x.chunk(2, 1)[1]", "y = x[:, 2:]", "slice", {}),
         ("def f(x, n):\n    on = n > 0\n    return g(x.sum()) / h(x)", "def f(x, n):\n    return norm(x, n)", "return g(on) / h(x)", "name", {}),
         ("def f(x, n):\n    on = n > 0\n    return x", "def f(x, n):\n    return norm(x, n)", "return x * on", "missing", {}),
+        ("def f(x, seen):\n    return g(x * 2)", "def f(x, seen):\n    return g(x.unsqueeze(-1) / 3) * seen", "return g(x * 2) * seen", "missing", {}),
+        ("gate, value = paddle.split(x, 2, axis=-1)", "value, gate = x.chunk(2, -1)", "value, gate = paddle.split(x, 2, axis=-1)", "order", {}),
         ("fixed = p", "fixed = p.detach()", "fixed = p.detach()", "detach", {}),
         ("def f(p):\n    fixed = p", "def f(p):\n    with torch.no_grad():\n        fixed = p", "fixed = p.detach()", "detach", {}),
         ("def unit(x, axis=-1):\n    return x\n\ny = unit(x)", "y = unit(x, 0)", "y = unit(x, axis=0)", "argument-left-out", {}),
@@ -243,6 +245,9 @@ def test_a_change_that_was_seen_to_make_the_result_right_is_tried_first(tmp_path
         ("y = x.sum()", "y = F.cross_entropy(x, ignore_index=-100, smooth=7)", "axis=-100"),  # the value of another argument
         ("y = x.sum()", "y = f(x, 12)", "=12"),  # no axis, no name, no type
         ("y = x['mean'] + x['std']", "y = g(x, 'int64')", "['int64']"),
+        ("y = F.softplus(x)", "y = F.softplus(x.unsqueeze(-1))", "F.unsqueeze"),  # not of that module
+        ("y = self.wide(x)", "y = self.wide(x.chunk(2))", "self.chunk"),
+        ("y = paddle.exp(x)", "y = x.exp2().float()", "paddle.float"),
     ],
 )
 def test_what_cannot_be_right_is_not_proposed(tmp_path, candidate, reference, wrong):

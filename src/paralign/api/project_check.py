@@ -186,7 +186,9 @@ def _repaired(project: Project, result: CheckResult, folder: Path, seconds: floa
         if asked:
             result.preflight.append(f"no patch was found in {seconds:.0f} s, and not all edits were tried: more seconds try more")
         else:
-            result.preflight.append(f"no patch was found in {seconds:.0f} s, and not all edits were tried: `paralign repair` takes its time")
+            result.preflight.append(
+                f"no patch was found in {seconds:.0f} s, and not all edits were tried: `paralign repair` takes its time"
+            )
     return repaired
 
 

@@ -117,14 +117,20 @@ class Site:
 
     @cached_property
     def idle(self) -> frozenset[str]:
-        """Names that the function binds, one at a time, and never reads.
+        """Names that the function binds or is given, and never reads.
 
-        What they hold was made for a step that is missing, or that takes another value.
+        What they hold was made for a step that is missing, or that takes another value. Lengths of axes are none.
         """
-        made = [each.targets for each in ast.walk(self.function) if isinstance(each, ast.Assign)]
-        bound = {targets[0].id for targets in made if len(targets) == 1 and isinstance(targets[0], ast.Name)}
-        read = {each.id for each in ast.walk(self.function) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
-        return frozenset(bound - read)
+        bound: set[str] = set()
+        read = {node.id for node in self.nodes if isinstance(node, ast.Name)}  # what the statement itself binds comes too late
+        for node in ast.walk(self.function):
+            if isinstance(node, ast.arg):
+                bound.add(node.arg)
+            elif isinstance(node, ast.Assign) and name_of(node.value) != "shape":
+                bound.update(each.id for target in node.targets for each in ast.walk(target) if isinstance(each, ast.Name))
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                read.add(node.id)
+        return frozenset(name for name in bound - read - {"self", "cls"} if not name.startswith("_"))
 
     @cached_property
     def objects(self) -> frozenset[str]:

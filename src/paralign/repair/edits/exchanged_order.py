@@ -20,7 +20,7 @@ ID = "order"
 #: beside other proposals
 WEIGHT = 0.4
 
-#: of two steps of a chain: there are few
+#: of two steps of a chain, and of names that are bound together: there are few
 STEPS = 0.8
 
 #: entries of which any two are exchanged; of more, neighbours only
@@ -79,7 +79,8 @@ def _exchanged(site: Site, node: ast.AST, parts: Sequence[ast.expr]) -> Iterator
         start, end = spans[0][0], spans[1][1]
         first, last = site.source.span(node)
         cause, fix = tried(site.text(node), site.source.text[first:start] + new + site.source.text[end:last])
-        yield Proposal(ID, site.source.edit(start, end, new), cause, fix, WEIGHT)
+        weight = STEPS if isinstance(getattr(node, "ctx", None), ast.Store) else WEIGHT
+        yield Proposal(ID, site.source.edit(start, end, new), cause, fix, weight)
 
 
 def _held(site: Site, part: ast.expr, whole: ast.AST) -> str:

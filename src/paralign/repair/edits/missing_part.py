@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 ID = "missing"
 
-#: beside other proposals
-WEIGHT = 0.6
+#: beside other proposals; of a value that the candidate made and does not take
+WEIGHT, IDLE = 0.6, 1.4
 
 _SYMBOLS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**", ast.FloorDiv: "//"}
 
@@ -42,7 +42,8 @@ def propose(site: Site) -> Iterator[Proposal]:
             sum_of_terms = op in "+-" and isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub | ast.Mult | ast.Div)
             whole = f"{site.text(node) if sum_of_terms else _held(site.text(node), node)} {op} {text}"
             if text not in site.text(node):
-                yield site.replaced(node, _placed(whole, site.parents.get(id(node))), ID, lacking(f"{op} {text}", whole), WEIGHT)
+                weight = IDLE if text in site.idle else WEIGHT
+                yield site.replaced(node, _placed(whole, site.parents.get(id(node))), ID, lacking(f"{op} {text}", whole), weight)
             if op in "-/":
                 turned = f"{text} {op} {_held(site.text(node), node)}"
                 yield site.replaced(node, _placed(turned, site.parents.get(id(node))), ID, lacking(f"{text} {op}", turned), WEIGHT / 2)

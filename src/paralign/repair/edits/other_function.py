@@ -20,6 +20,11 @@ ID = "function"
 #: beside other proposals: one that the reference's statement calls and the candidate's does not; one that is taken for it
 THEIRS, LIKE = 1.1, 0.3
 
+#: functions that give the same numbers in another type or place: no formula is wrong for them
+_OF_TYPE = frozenset(
+    {"float", "double", "half", "long", "int", "bool", "to", "type", "item", "cpu", "cuda", "numpy", "tolist", "contiguous"}
+)
+
 #: functions that are taken for one another
 _ALIKE: tuple[tuple[str, ...], ...] = (
     ("mean", "sum", "max", "min", "prod", "median", "logsumexp", "std", "var"),
@@ -56,7 +61,7 @@ def propose(site: Site) -> Iterator[Proposal]:
         alike = _alike(name)
         if id(node) in called:
             for other in lacked:
-                there = other in site.identifiers if id(node) in of_objects else _is_there(site, other)
+                there = other in site.identifiers if id(node) in of_objects else _is_there(site, node, other)
                 if other[:1].isupper() == name[:1].isupper() and there:
                     yield _renamed(site, node, name, other, THEIRS)
             alike = [other for other in alike if other not in lacked]
@@ -71,7 +76,7 @@ def _lacked(site: Site) -> list[str]:
     own = {word(last_name(node)) for node in site.nodes if isinstance(node, ast.Call)}
     called = [node for each in site.beside for node in each.nodes if isinstance(node, ast.Call)]
     names = dict.fromkeys(ported(last_name(node), site.framework) for node in called)
-    return [name for name in names if name and word(name) not in own]
+    return [name for name in names if name and name not in _OF_TYPE and word(name) not in own]
 
 
 def _alike(name: str) -> list[str]:
@@ -79,8 +84,16 @@ def _alike(name: str) -> list[str]:
     return [other for group in _ALIKE if name in group for other in group if other != name]
 
 
-def _is_there(site: Site, name: str) -> bool:
-    return name in site.identifiers or bool(full_name(site.framework, name))
+def _is_there(site: Site, node: ast.Attribute | ast.Name, name: str) -> bool:
+    """Whether what a function is called on has one of another name, as far as that is known."""
+    owner = ast.unparse(node.value) if isinstance(node, ast.Attribute) else ""
+    if owner == "self":
+        return f"self.{name}" in site.source.text
+    known = full_name(site.framework, name)
+    home = {site.framework: site.framework, "F": f"{site.framework}.nn.functional"}.get(owner)
+    if known and home is not None:
+        return known == f"{home}.{name}"
+    return name in site.identifiers or bool(known)
 
 
 def _renamed(site: Site, node: ast.AST, name: str, other: str, weight: float) -> Proposal:
