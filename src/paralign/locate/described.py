@@ -17,6 +17,7 @@ from paralign.locate.lines.rule import proposals
 from paralign.locate.optimizer.setting_lines import code_at
 from paralign.locate.provenance import blame_in_words, tracing_back
 from paralign.locate.runs import construction as built_at
+from paralign.locate.runs import lengths
 from paralign.locate.runs.counterparts import is_telling
 from paralign.locate.runs.judgement import FLOOR, Judgement
 from paralign.locate.runs.traverse import CONTEXT, makers, way_to
@@ -135,6 +136,8 @@ def divergence(guilt: Guilt, watched: Watched | None = None) -> Divergence:
     chain = _chain(judgement, operation)
     due = built_at.reference_line(judgement.reference, fault.other, built=source in built)
     notes = _notes(guilt, fault.kind, fault.other)
+    if lengths.are_missing(judgement, operation):
+        notes.append(lengths.SAID)
     if traced is not None:
         notes.append(blame_in_words.said(traced))
     return Divergence(

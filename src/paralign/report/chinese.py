@@ -123,6 +123,8 @@ CHINESE: dict[str, str] = {
     "{name}, the line is not known": "{name}，行号未知",
     "the model itself": "模型本身",
     "right inputs, another result": "输入相同，结果不同",
+    "the reference's layer is given the length of each sequence and the candidate's is not: it runs over the padding, too":
+        "参考的循环层得到了每个序列的长度，复现没有：它把填充部分也算了进去",
     "proven cause: ": "已证实的原因：",
     "  proven together with the edit at {places}: with both the stage is aligned, with one it is not (error {before}, then {after})":
         "  与 {places} 处的修改一起已证实：两处都改后对齐，只改一处则不行（误差 {before} → {after}）",

@@ -11,6 +11,7 @@ from paralign.locate.lines import element_order, idle_layer, missing_step, simpl
 from paralign.locate.lines import region as regions
 from paralign.locate.lines.kinds import REGION_RULES, Kind, Region, classify, foreign, other_mask
 from paralign.locate.lines.rule import Proposal, Rule, proposals
+from paralign.locate.runs import lengths
 from paralign.locate.runs.construction import Passage, construction, is_container_line
 from paralign.locate.runs.counterparts import apart, digests_of, is_telling, same_shape
 from paralign.locate.runs.traverse import (
@@ -70,6 +71,8 @@ class Fault:
     def construction(self) -> Passage | None:
         """The lines that constructed an operation's layer, where that may be at fault."""
         by_layer = self.kind in (Kind.DIFFERENT, Kind.GIVEN) and self.simple_input is None
+        if by_layer and lengths.are_missing(self.judgement, self.operation):
+            return None
         if not by_layer and not is_container_line(self.judgement.candidate, self.operation):
             return None
         built = construction(self.judgement.candidate, self.operation)

@@ -20,6 +20,7 @@ from paralign.locate.provenance.values.readings import is_part_of_path
 from paralign.locate.provenance.values.seen_masks import SeenMasks
 from paralign.locate.provenance.values.seen_values import Seen, SeenApart
 from paralign.locate.provenance.values.value_graph import COMMON, READINGS, SAME_RMS, SETTING, ValueGraph, behind, of_numbers_alone
+from paralign.locate.reaching import reached
 from paralign.locate.source import call_arguments
 from paralign.locate.source.call_arguments import is_number
 from paralign.model import LineProposal, Point
@@ -420,8 +421,28 @@ def of_number(sides: Sides, line: str, number: float) -> Blamed | None:
                 found = Search(inner, None, seen, sides.reference.expressions).first()
                 if found is not None and is_part_of_path(found.expression) and Seen(sides.reference.expressions).has(inner):
                     return None  # a number that the reference has too: from which file each side reads it is its own matter
+                if found is not None and _is_taken_wrongly(sides, found.expression, line):
+                    return None  # nor is a helper wrong whose number the reference has: the line that takes it is
                 return wrong_itself(sides, found)
     return None
+
+
+def _is_taken_wrongly(sides: Sides, found: Expression, line: str) -> bool:
+    """Whether a helper's number is one of the reference's, too, and other lines take it besides the one that is wrong."""
+    if found.kind not in COMPUTING or not is_number(found.scalar) or found.scalar in COMMON or found.source == line:
+        return False
+    if not any(each.scalar == found.scalar for each in sides.reference.expressions):
+        return False
+    same = [each for each in sides.candidate.expressions if (each.site, each.source) == (found.site, found.source)]
+    again = [each for each in same if each.scalar == found.scalar]
+
+    return any(taker.source not in (line, found.source) for each in again for taker in _takers(each))
+
+
+def _takers(each: Expression) -> list[Expression]:
+    """What computes with a value, also after it was handed on as it is."""
+    handed_on = reached([each], lambda value: [user for user in value.users if user.is_copy])
+    return [user for value in handed_on for user in value.users if not user.is_copy]
 
 
 def is_close(own: float, due: float) -> bool:
