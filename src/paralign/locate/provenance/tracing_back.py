@@ -428,7 +428,10 @@ def of_number(sides: Sides, line: str, number: float) -> Blamed | None:
 
 
 def _is_taken_wrongly(sides: Sides, found: Expression, line: str) -> bool:
-    """Whether a helper's number is one of the reference's, too, and other lines take it besides the one that is wrong."""
+    """Whether a helper's number is right, and the line that takes it is not.
+
+    The reference has it too, and other lines take it besides.
+    """
     if found.kind not in COMPUTING or not is_number(found.scalar) or found.scalar in COMMON or found.source == line:
         return False
     if not any(each.scalar == found.scalar for each in sides.reference.expressions):

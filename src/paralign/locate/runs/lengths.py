@@ -22,7 +22,10 @@ SAID = "the reference's layer is given the length of each sequence and the candi
 
 
 def are_missing(judgement: Judgement, operation: Operation) -> bool:
-    """Whether an operation belongs to a recurrent layer without lengths, while more of the reference's have them."""
+    """Whether an operation is of a recurrent layer without lengths.
+
+    More of the reference's have some then.
+    """
     layer = judgement.candidate.kinds.get(operation.module, "").lower()
     if not any(word in layer for word in LAYERS) or any(_takes_lengths(o) for o in _of_layer(judgement.candidate, operation.module)):
         return False
