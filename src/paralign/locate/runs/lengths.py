@@ -1,4 +1,4 @@
-"""Recurrent layers that are given their sequences' own lengths, and those that are given none."""
+"""Recurrent layers that are given the lengths of their sequences, and others."""
 
 from __future__ import annotations
 
