@@ -24,6 +24,10 @@ Array = np.ndarray[Any, Any]
 CHANCE = 1e-5
 
 
+#: how far weights may be apart, relative: one side may store them in float32
+STORED = 1e-5
+
+
 @dataclass(frozen=True)
 class Epochs:
     """What one side's sampler gave, epoch by epoch; ``length`` is that of the data set.
@@ -81,7 +85,7 @@ def compare(result: StageResult, reference: Capture, candidate: Capture) -> None
     one, other = read(reference), read(candidate)
     if one is None or other is None:
         return
-    finding = _apart(one, other)
+    finding = _apart(one, other) or _held(result, reference, candidate)
     if finding is None and one.changing and other.changing and not (one.sorted or other.sorted):
         finding = _law(result, one, other)
     ends = [Record(0, "sampler", "data", "fact", "none", (), text=side.told) for side in (one, other)]
@@ -116,6 +120,32 @@ def _apart(one: Epochs, other: Epochs) -> Finding | None:
             "data/sampler-order", f"the {ordered} goes in order, the other side mixes", "shuffle on both sides or on neither", True
         )
     return _weights(one, other) if one.repeating else _left_out(one, other)
+
+
+def _held(result: StageResult, reference: Capture, candidate: Capture) -> Finding | None:
+    """A finding where both samplers hold weights of all samples, and these differ.
+
+    Only the frameworks' own samplers are known to draw by what they hold; of others a warning says it.
+    """
+    found = [next(iter(side.select(name="weights", role="state")), None) for side in (reference, candidate)]
+    one, other = found
+    if one is None or other is None or one.shape != other.shape:
+        return None
+    ours, theirs = reference.array(one), candidate.array(other)
+    apart = np.abs(ours - theirs)
+    wrong = np.flatnonzero(apart > STORED * np.maximum(ours, theirs))
+    if not len(wrong):
+        result.notes.append(f"the weights that both samplers hold for {len(ours):,} samples are equal but for their scale")
+        return None
+    first = int(wrong[int(apart[wrong].argmax())])
+    cause = (
+        f"the samplers hold other weights for {len(wrong):,} of {len(ours):,} samples, as shares of all: furthest sample {first}, "
+        f"{ours[first]:.4g} in the reference and {theirs[first]:.4g} in the candidate"
+    )
+    if one.attrs.get("kind") == other.attrs.get("kind") == "weighted":
+        return Finding("data/sampler-weights", cause, "compare the weights that the samplers are given", proven=True)
+    result.warnings.append(f"{cause}; whether these samplers draw by them is not known")
+    return None
 
 
 def _law(result: StageResult, one: Epochs, other: Epochs) -> Finding | None:

@@ -38,6 +38,9 @@ LAW_EPOCHS, LAW_SECONDS, LAW_DRAWS = 32, 2.0, 4_000_000
 #: what samplers are called whose draws do not depend on one another
 INDEPENDENT = ("weighted", "random with replacement")
 
+#: attributes in which samplers hold what each sample is drawn with
+WEIGHTS = ("weights", "probabilities", "probs", "sample_weights")
+
 #: class names of samplers -> what they do; both frameworks' own
 KINDS = {
     "SequentialSampler": "sequential",
@@ -157,11 +160,30 @@ def record_epochs(session: Session, writer: CaptureWriter, loader: Any, again: O
         first.append(np.array(indices, np.int64))
         writer.add("indices", first[-1], role="state", step=epoch)
     length = len(getattr(loader, "dataset", ()))
+    _record_weights(writer, loader, length)
     found = EpochsDrawn(whole, begin is not None, length, sampler_kind(sampler_of(loader)) in INDEPENDENT)
     if whole and not _is_plain(first, length):
         with suppress(Exception):  # the user's own: what was drawn before counts
             _record_further(session, writer, (source, again), found)
     return found
+
+
+def _record_weights(writer: CaptureWriter, loader: Any, length: int) -> None:
+    """Record what a sampler draws each sample with, as shares of one.
+
+    That is its attribute of such a name with a number for each sample of the data set.
+    """
+    for sampler in (sampler_of(loader), getattr(loader, "batch_sampler", None)):
+        for name in WEIGHTS:
+            held = getattr_static(sampler, name, None) if sampler is not None else None
+            try:
+                values = np.asarray(unboxed(getattr(sampler, name)), np.float64) if held is not None else np.zeros(0)
+            except (AttributeError, RuntimeError, TypeError, ValueError):  # no numbers
+                continue
+            if values.shape == (length,) and np.isfinite(values).all() and (values >= 0).all() and values.sum() > 0:
+                attrs = {"attribute": name, "kind": sampler_kind(sampler)}
+                writer.add("weights", values / values.sum(), role="state", attrs=attrs)
+                return
 
 
 def _is_plain(epochs: List[Any], length: int) -> bool:
