@@ -38,6 +38,9 @@ _KEEPS = frozenset({
     "unbind", "unflatten", "unsqueeze",
 })  # fmt: skip
 
+#: dots in the name of an optimizer's class: ``torch.optim.SGD``
+_OF_OPTIMIZER = 2
+
 #: what is said of a weight that is read as a value
 _TURNED = "Linear keeps its weight transposed in Paddle; right where neither the weight nor the variable is changed while both are in use"
 
@@ -68,7 +71,7 @@ class LayerReader(PartWriter):
 
     def _turned(self, node: ast.Attribute) -> bool:
         """Whether this weight may be laid out in another way, and that matters here."""
-        if self._is_tensor(node) or self._is_layout_free() or self._is_started():
+        if self._is_tensor(node) or self._is_layout_free() or self._is_started() or self._is_optimized():
             return False
         if getattr(node.value, "attr", "") == "parametrizations":  # what the weight is computed from lies as in PyTorch
             return False
@@ -221,6 +224,14 @@ class LayerReader(PartWriter):
         while isinstance(self._parents[at], ast.keyword) or getattr(self._parents[at], "attr", "") == "data":
             at -= 1
         return any(name.startswith("torch.nn.init.") for name in self._names_of(self._parents[at]))
+
+    def _is_optimized(self) -> bool:
+        """Whether a weight is one of those that an optimizer is given, which treats all elements alike."""
+        at = len(self._parents) - 2
+        while at > 0 and isinstance(self._parents[at], ast.Dict | ast.List | ast.Tuple | ast.keyword):
+            at -= 1
+        names = self._names_of(self._parents[at])
+        return bool(names) and all(name.startswith("torch.optim.") and name.count(".") == _OF_OPTIMIZER for name in names)
 
     def _is_layout_free(self) -> bool:
         """Whether what is asked of this weight does not depend on its layout.

@@ -187,7 +187,7 @@ class Mixer(Deriver):
     def _by_operands(self, name: str, given: Mapping[str, ast.expr], receiver: ast.expr | None) -> str | None:
         """The template that the types of a call's tensors ask for; None without one."""
         table = conversions()
-        if self.derived_twice and name in table.twice and not self.hidden(table.twice[name]):
+        if self.derived_twice and name in table.twice and "dtype" not in given and not self.hidden(table.twice[name]):
             return table.twice[name]
         if name in table.paired:
             pair = [self.kinds.of(each, self._parents) for each in ([receiver] if receiver is not None else []) + [*given.values()]]

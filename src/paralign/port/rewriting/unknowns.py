@@ -16,7 +16,7 @@ from paralign.port.names.ownership import could_be
 from paralign.port.names.value_hints import conditions_of_values, holds_narrow
 from paralign.port.names.values import Certainty, Form, Use
 from paralign.port.plans.call_plan import ByHand
-from paralign.port.plans.conversions import signature_of
+from paralign.port.plans.conversions import conversions, signature_of
 from paralign.port.plans.planning import plan
 from paralign.port.rewriting.referring import Referrer
 
@@ -114,6 +114,9 @@ class Unknowns(Referrer):
         text = self.text
         opening = text.content.find(b"(", text.end(func))
         written = adapter[0]
+        if self.derived_twice and function in conversions().twice and "dtype" not in named:
+            written = conversions().twice[function].partition("(")[0]
+            self.needs(f"{written}(")
         if _is_second(name, function):
             if node.keywords or not node.args:
                 return False
