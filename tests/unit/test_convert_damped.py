@@ -1,4 +1,4 @@
-"""Dampened momentum, weights that optimizers are given, norms with second derivatives, and shapes that are spread."""
+"""Dampened momentum, plateaus, weights that optimizers are given, norms with second derivatives, and shapes that are spread."""
 
 from __future__ import annotations
 
@@ -80,6 +80,46 @@ def test_dampened_momentum_norms_and_the_rest_are_those_of_pytorch(tmp_path):
     assert ours.returncode == 0, ours.stderr
     for found, expected in zip(json.loads(ours.stdout), json.loads(theirs.stdout), strict=True):
         assert found == pytest.approx(expected, rel=1e-4, abs=1e-5)
+
+
+PLATEAU = """import json
+import torch
+from torch import nn
+
+found = []
+for groups, settings in (
+    (False, {"cooldown": 1}),
+    (False, {"min_lr": [0.03]}),
+    (True, {"min_lr": [1e-3, 6e-3]}),
+    (True, {"mode": "max", "threshold_mode": "abs", "threshold": 0.4}),
+):
+    a, b = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.SGD([{"params": [a]}, {"params": [b], "lr": 0.01}] if groups else [a], lr=0.1)
+    s = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0, factor=0.5, **settings)
+    for value in (1.0, 2.0, float("nan"), 1.5, 0.2, 0.3):
+        s.step(value)
+        found.append([s.best, s.num_bad_epochs, s.cooldown_counter, s.last_epoch, *s.get_last_lr()])
+    found.append([s.factor, s.patience, s.threshold, s.eps, s.in_cooldown, *s.min_lrs, s.mode, s.threshold_mode])
+    s.factor, s.min_lrs = 0.1, [0.002] * len(s.min_lrs)
+    s.step(9.0 if s.mode == "min" else -9.0)
+    s.step(9.5 if s.mode == "min" else -9.5)
+    found.append(s.get_last_lr())
+print(json.dumps(found))
+"""
+
+
+def test_a_plateau_has_its_attributes_and_groups_their_lowest_rates(tmp_path):
+    pytest.importorskip("paddle")
+    pytest.importorskip("torch")
+    source, port = tmp_path / "plateau.py", tmp_path / "plateau_port.py"
+    source.write_text(PLATEAU, encoding="utf-8")
+    convert_code(source, port)
+    ours, theirs = (subprocess.run([sys.executable, each], capture_output=True, text=True, check=False) for each in (port, source))
+    assert ours.returncode == 0, ours.stderr
+    for found, expected in zip(json.loads(ours.stdout), json.loads(theirs.stdout), strict=True):
+        numbers = [[each for each in row if not isinstance(each, str)] for row in (found, expected)]
+        assert numbers[0] == pytest.approx(numbers[1], rel=1e-5)
+        assert [each for each in found if isinstance(each, str)] == [each for each in expected if isinstance(each, str)]
 
 
 def test_a_weight_that_something_else_keeps_is_left_by_hand(tmp_path):
