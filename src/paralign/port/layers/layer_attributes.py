@@ -226,7 +226,7 @@ class LayerReader(PartWriter):
         return any(name.startswith("torch.nn.init.") for name in self._names_of(self._parents[at]))
 
     def _is_optimized(self) -> bool:
-        """Whether a weight is one of those that an optimizer is given, which treats all elements alike."""
+        """Whether an optimizer is given this weight, which treats all elements alike."""
         at = len(self._parents) - 2
         while at > 0 and isinstance(self._parents[at], ast.Dict | ast.List | ast.Tuple | ast.keyword):
             at -= 1
