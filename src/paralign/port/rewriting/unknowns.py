@@ -30,6 +30,9 @@ class Unknowns(Referrer):
     That is done where Paddle's method of the same name does something else.
     """
 
+    #: whether a file of the program asks for gradients that have gradients
+    derived_twice = False
+
     def unknown_method(self, node: ast.Call, func: ast.Attribute) -> bool:
         """Write, note or refuse such a call; False where its parts are still to be visited."""
         if func.attr.startswith("__") or not could_be(func.attr) or self.seen.values.get(place(func.value)) is not None:
