@@ -233,6 +233,8 @@ def test_a_change_that_was_seen_to_make_the_result_right_is_tried_first(tmp_path
     told = f"with one change the result is the reference's: {relation}"
     _, found = first(tmp_path, candidate, "def f(x):\n    return F.nll_loss(x.transpose(1, 2), ignore_index=-100)", relation=told)
     assert due in map(last_line, found[:12])
+    cause = next(each.cause.en for each in found if last_line(each) == due)
+    assert "the reference has" not in cause, "no line of the reference has that name"
     _, others = first(tmp_path, candidate, "def f(x):\n    return F.nll_loss(x.transpose(1, 2), ignore_index=-100)")
     assert due not in map(last_line, others[:12])
 

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from paralign.catalogue.ported_names import PREFIXES, full_name, is_port, last_name, ported
-from paralign.repair.edits.sentences import lacking
+from paralign.repair.edits.sentences import lacking, tried
 from paralign.repair.proposals import literal
 
 if TYPE_CHECKING:
@@ -37,13 +37,17 @@ def propose(site: Site) -> Iterator[Proposal]:
     Parts are the reference's.
     """
     places = [each for each in site.nodes if _is_value(each, site.parents.get(id(each))) and getattr(each, "id", "") not in site.objects]
+    shown = joined(site.divergence.relation)
+    spoken = {name for each in site.beside for name in each.spoken}
+    own = (site.idle | ({shown[1]} if shown is not None else set())) - spoken  # no line of the reference has them
     for op, text in _terms(site)[:MOST]:
         for node in places:
             sum_of_terms = op in "+-" and isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub | ast.Mult | ast.Div)
             whole = f"{site.text(node) if sum_of_terms else _held(site.text(node), node)} {op} {text}"
             if text not in site.text(node):
                 weight = IDLE if text in site.idle else WEIGHT
-                yield site.replaced(node, _placed(whole, site.parents.get(id(node))), ID, lacking(f"{op} {text}", whole), weight)
+                words = tried(site.text(node), whole) if text in own else lacking(f"{op} {text}", whole)
+                yield site.replaced(node, _placed(whole, site.parents.get(id(node))), ID, words, weight)
             if op in "-/":
                 turned = f"{text} {op} {_held(site.text(node), node)}"
                 yield site.replaced(node, _placed(turned, site.parents.get(id(node))), ID, lacking(f"{text} {op}", turned), WEIGHT / 2)
