@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from paralign.capture import Capture, CaptureWriter, clear
+from paralign.dtypes import narrow, widen
 from paralign.errors import WorkerFailed
 from paralign.model import Manifest
-from paralign.stages.weights.assignment import fetching, told_apart, write
+from paralign.stages.weights.assignment import MOVABLE, MOVED, fetching, told_apart, write
 from paralign.worker.protocol import Load
 
 if TYPE_CHECKING:
@@ -43,6 +44,23 @@ def movable(context: Context, *, single: bool = False, role: str = "parameter") 
     if weights is None or plan is None or not are_carried(context):
         return {}
     return told_apart(weights, [record for record in plan.sources if record.role == role], single=single)
+
+
+def numbers(context: Context) -> dict[str, Typed]:
+    """Other values for the reference's parameters of one element, whatever they are.
+
+    None where weights were not carried over, or not surely.
+    """
+    weights, plan = context.weights, context.plan
+    if weights is None or plan is None or not are_carried(context):
+        return {}
+    records = [each for each in plan.sources if each.role == "parameter" and each.location is not None and each.dtype in MOVABLE]
+    return {each.name: _another(weights.value(each)) for each in records if weights.value(each).array.size == 1}
+
+
+def _another(value: Typed) -> Typed:
+    """A number beside a number, and beside 0 if it is that."""
+    return narrow(widen(value) * (1 + MOVED) + MOVED / 2, value.dtype)
 
 
 def are_carried(context: Context) -> bool:
@@ -181,6 +199,11 @@ def hidden(values: dict[str, Typed]) -> str:
 def shown(values: dict[str, Typed]) -> str:
     """That the moved zeros hide nothing, for the result."""
     return f"the outputs agree also with {len(values)} parameters of zeros moved by noise, which hide what they multiply: {_listed(values)}"
+
+
+def by_numbers(values: dict[str, Typed]) -> str:
+    """What was done with parameters of one number, for a result that differs then."""
+    return f"judged with the {len(values)} parameters of one number moved by noise, the same on both sides: {_listed(values)}"
 
 
 def told(values: dict[str, Typed]) -> str:

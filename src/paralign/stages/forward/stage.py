@@ -40,6 +40,9 @@ VANISHING = 1e-6
 #: inputs of float64 runs that differ by as much are rounded to float32 somewhere
 ROUNDED = 1e-9
 
+#: by which share an output has to change that parameters were moved for
+MOVED_BY = 1e-3
+
 
 def run(context: Context) -> StageResult:
     """Judge the outputs, once more with moved parameters where constants hide them.
@@ -47,6 +50,8 @@ def run(context: Context) -> StageResult:
     So too where parameters of zeros hide what is multiplied by them, as those of a residual branch do that begins as nothing.
     """
     result = judged(context)
+    if result.verdict == UNDERPOWERED:
+        result = _of_single_numbers(context, result)
     if result.verdict == ALIGNED and not context.settings.draws:  # a judge moves what is constant by itself, and draws further inputs
         result = _unhidden(context, result)
         return later_batches.judged(context, result, judged) if result.verdict == ALIGNED else result
@@ -74,6 +79,42 @@ def _unblocked(context: Context, result: StageResult) -> StageResult:
         return result
     again.notes.insert(0, moved_weights.told(values))
     return again
+
+
+def _of_single_numbers(context: Context, result: StageResult) -> StageResult:
+    """The result with constant outputs judged, where single numbers alone make them.
+
+    Parameters of one number are moved on both sides: the outputs have to change, and alike. Else the result as it was.
+    """
+    reference, _ = context.artifacts["forward"]
+    constant = [p for p in result.pairs if p.verdict == UNDERPOWERED and p.reference is not None and _is_constant(p.reference, reference)]
+    if not constant or not any(p.judged and p.verdict == ALIGNED for p in result.pairs):
+        return result
+    values = moved_weights.numbers(context)
+    again = _judged_moved(context, values) if values else None
+    if again is None or isinstance(again, WorkerFailed):
+        return result
+    if again.verdict == DIVERGED:
+        again.notes.insert(0, moved_weights.by_numbers(values))
+        return again
+    later = {pair.key: pair for pair in again.pairs}
+    if not all(pair.key in later and _has_moved(pair, later[pair.key]) for pair in constant):
+        return result
+    said = weakest(result)
+    for pair in constant:
+        pair.verdict = ALIGNED
+        result.warnings.remove(_weak(pair))
+        result.notes.append(f"{pair.key} is constant: with the parameters of one number moved by noise it changed, on both sides alike")
+    result.verdict = result.verdict_of_pairs
+    result.notes = [note for note in result.notes if note != said]
+    return result
+
+
+def _has_moved(before: Pair, after: Pair) -> bool:
+    """Whether an output is another one since parameters were moved."""
+    if before.stats is None or after.stats is None:
+        return False
+    return abs(after.stats.rms_reference - before.stats.rms_reference) > MOVED_BY * before.stats.rms_reference
 
 
 def _judged_moved(context: Context, values: dict[str, Typed]) -> StageResult | WorkerFailed:
@@ -394,9 +435,14 @@ def _say_weakness(result: StageResult, reference: Capture, context: Context) -> 
             if buffer and pair.verdict != DIVERGED:
                 result.notes.append(f"{pair.key} is constant, as the buffer {buffer} is, which it hands out: nothing of it is computed")
                 continue
-            result.warnings.append(f"{pair.key} is constant: it can agree although the model is wrong. Use other inputs or trained weights")
+            result.warnings.append(_weak(pair))
             if pair.verdict != DIVERGED:
                 pair.verdict = UNDERPOWERED
+
+
+def _weak(pair: Pair) -> str:
+    """What is said of an output that is constant."""
+    return f"{pair.key} is constant: it can agree although the model is wrong. Use other inputs or trained weights"
 
 
 #: what fresh buffers hold, and what computed outputs are where nothing happens: such values tell no buffer
