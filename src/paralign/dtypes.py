@@ -97,6 +97,11 @@ def is_floating(dtype: str) -> bool:
     return dtype in EPS
 
 
+def is_whole(dtype: str) -> bool:
+    """Whether elements are integers or booleans, which rounding does not move."""
+    return not is_floating(dtype) and not is_complex(dtype)
+
+
 def is_complex(dtype: str) -> bool:
     """Whether elements of this type are complex."""
     return dtype in ("complex64", "complex128")

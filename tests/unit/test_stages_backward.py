@@ -409,6 +409,39 @@ def test_between_equal_frameworks_nothing_is_inherent(bench):
     assert buffers(bench, running(BATCH * N / (N - 1)), running(BATCH), ("torch", "torch")).verdict == DIVERGED
 
 
+def later_buffers(bench, reference, candidate, noise=1e-6, **settings):
+    """The pairs of buffers of every step, whose values are given by step."""
+    traces = [
+        [{**step(), "buffer": {"running_var": (value, {"momentum": kept})}} for value in values]
+        for values, kept in ((reference, MOMENTUM), (candidate, 1 - MOMENTUM))
+    ]
+    steps = bench.steps(*traces, "train", noise=noise, **settings)
+    return [pair for number in range(len(reference)) for pair in steps.buffers(number)]
+
+
+def test_whole_numbers_that_part_after_the_first_step_diverge(bench):
+    places, stuck = ([np.full(70, place) for place in order] for order in ((8, 0, 8), (8, 8, 8)))
+    pairs = later_buffers(bench, places, stuck, strict=True)
+    assert [(pair.key, pair.verdict) for pair in pairs] == [
+        ("buffer_0 bn.running_var (train)", ALIGNED),
+        ("buffer_1 bn.running_var (train)", DIVERGED),
+        ("buffer_2 bn.running_var (train)", ALIGNED),
+    ]
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1 + 1e-9, ALIGNED), (1.01, DIVERGED)])
+def test_statistics_of_the_last_step_are_judged_beside_noise(bench, factor, verdict):
+    values = [running(BATCH), running(running(BATCH))]
+    pairs = later_buffers(bench, values, [values[0], values[1] * factor], strict=True)
+    assert [pair.verdict for pair in pairs] == [ALIGNED, verdict]
+
+
+def test_unbiased_variances_of_later_steps_are_inherent(bench):
+    values = [running(BATCH), running(running(BATCH))]
+    pairs = later_buffers(bench, [values[0], values[1] * 1.01], values)
+    assert [(pair.verdict, pair.judged) for pair in pairs] == [(ALIGNED, True), (ALIGNED, False)]
+
+
 @pytest.fixture(autouse=True)
 def asked(monkeypatch):
     """Whether the update was to be explained, and with what: the sides of this file cannot be run."""

@@ -20,6 +20,7 @@ from paralign.stages.common.judging import (
     Noises,
     choose,
     conclude,
+    doubt_whole_numbers,
     final,
     floor,
     paired,
@@ -145,6 +146,26 @@ def test_without_a_twin_the_least_is_granted_and_said(made):
     for capture in (made({DOUBLE: X}), other_shape, other_step, module):
         noise = Noises(capture, FLOAT64).of(capture.select(run=DOUBLE)[0])
         assert noise == Noise(floor("float32"), "the least that is granted to float64")
+
+
+@pytest.mark.parametrize(("native", "verdict"), [([3, 1, 2], DIVERGED), ([3, 1, 4], UNDERPOWERED)])
+def test_whole_numbers_that_rounding_decides_are_undecided(made, native, verdict):
+    ours = made({DOUBLE: np.array([3, 1, 2]), NATIVE: np.array(native)})
+    theirs = made({DOUBLE: np.array([3, 0, 2])})
+    pairs = paired(ours, theirs, [(ours.records[0], theirs.records[0], "name")], FLOAT64, Tolerance())
+    doubt_whole_numbers(pairs, Noises(ours, FLOAT64))
+    assert [pair.verdict for pair in pairs] == [verdict]
+    assert bool(pairs[0].notes) == (verdict == UNDERPOWERED)
+
+
+@pytest.mark.parametrize("candidate", [[3.0, 1.0, 2.0], [3.0, 1.5, 2.0]])
+def test_other_runs_of_floating_values_leave_their_verdict_alone(made, candidate):
+    ours = made({DOUBLE: np.array([3.0, 1.0, 2.0]), NATIVE: f32([3.0, 1.0, 2.1])})
+    theirs = made({DOUBLE: np.array(candidate)})
+    pairs = paired(ours, theirs, [(ours.records[0], theirs.records[0], "name")], FLOAT64, Tolerance())
+    before = pairs[0].verdict
+    doubt_whole_numbers(pairs, Noises(ours, FLOAT64))
+    assert pairs[0].verdict == before
 
 
 def test_modes_are_kept_apart(made):

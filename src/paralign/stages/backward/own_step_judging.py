@@ -30,7 +30,7 @@ from paralign.stages.backward import made_up, native_gradients, own_step_draws, 
 from paralign.stages.backward.own_step_causes import divergence_at, explain, trace
 from paralign.stages.backward.own_step_gradients import compare_gradients
 from paralign.stages.backward.own_step_records import Steps, enlarged, first_gradients, is_random, orders_of, record_steps
-from paralign.stages.common.judging import AGAINST, choose, settle
+from paralign.stages.common.judging import AGAINST, Noises, choose, doubt_whole_numbers, settle
 from paralign.stages.steps import running
 from paralign.worker.sides.session import DOUBLE, NATIVE
 from paralign.worker.steps.own_step import RECORDED
@@ -200,15 +200,17 @@ def _judge_drawn(context: Context, part: StageResult, steps: Steps, random: str)
 
 
 def _judge_steps(context: Context, part: StageResult, steps: Steps, method: Method) -> None:
-    """The pairs of the first and the last step, and the verdict."""
+    """The pairs of the first and the last step, whole numbers of those between, and the verdict."""
     last, tolerance = context.settings.steps - 1, context.settings.tolerance_of("backward")
     slack = made_up.slack(context, first_gradients(steps, method))
-    for step in dict.fromkeys((0, last)):
-        pairs = steps.pairs(method, step)
+    noises = Noises(steps.reference, method)
+    for step in range(last + 1):
+        pairs = steps.pairs(method, step) if step in (0, last) else steps.whole_numbers(method, step)
         if slack is not None:
             for pair in pairs:
                 pair.noise = slack if pair.noise is None else max(pair.noise, slack, key=lambda n: n.value)
         settle(pairs, replace(method, limit=method.limit * (LATER if step else 1.0)), tolerance)
+        doubt_whole_numbers(pairs, noises)
         _excuse_variances(context, pairs)
         running.excuse_vanishing_parts([pair for pair in pairs if pair.reference is not None and pair.reference.name == "result"])
         if DOUBLE in (method.reference_run, method.candidate_run):

@@ -12,7 +12,7 @@ import numpy as np
 
 from paralign.comparison import compare_pair, measure
 from paralign.context import PERTURBED
-from paralign.dtypes import typed, widen
+from paralign.dtypes import is_whole, typed, widen
 from paralign.errors import WorkerFailed
 from paralign.model import Noise
 from paralign.stages.common.judging import Noises
@@ -126,9 +126,7 @@ class Steps:
                 continue
             held = [c.value(r) if r.location is not None else None for c, r in ((self.reference, one), (self.candidate, other))]
             pairs.append(compare_pair(f"own result_{step}{'.' + leaf if leaf else ''}", one, other, held[0], held[1]))
-        for role, word in (("parameter", "change"), ("buffer", "buffer")):
-            for first, second, here, there in self.values(role, runs, step):
-                pairs.append(compare_pair(f"own {word}_{step} {first.name}", first, second, here, there, how="weights"))
+        pairs += [*self._held("parameter", "change", runs, step), *self._held("buffer", "buffer", runs, step)]
         framework = self.context.framework("reference")
         for pair in pairs:
             pair.noise = noises.of(pair.reference) if pair.reference is not None else None
@@ -141,6 +139,16 @@ class Steps:
                 if pair.noise is not None and further is not None:
                     pair.noise = max(pair.noise, further, key=lambda n: n.value)
         return pairs
+
+    def whole_numbers(self, method: Method, step: int) -> list[Pair]:
+        """The buffers of whole numbers after a step, measured."""
+        held = self._held("buffer", "buffer", (method.reference_run, method.candidate_run), step)
+        return [pair for pair in held if all(record is not None and is_whole(record.dtype) for record in (pair.reference, pair.candidate))]
+
+    def _held(self, role: str, word: str, runs: tuple[str, str], step: int) -> list[Pair]:
+        """The pairs of a role."""
+        found = self.values(role, runs, step)
+        return [compare_pair(f"own {word}_{step} {r.name}", r, second, here, there, how="weights") for r, second, here, there in found]
 
     def _storing_noise(self, pair: Pair, method: Method, step: int) -> Noise | None:
         """What storing a parameter makes of its change, where native steps are compared."""

@@ -13,7 +13,7 @@ from paralign.comparison import compare_pair
 from paralign.model import ALIGNED, DIVERGED, Noise, Pair, Record, Unjudged
 from paralign.stages.backward.where_it_starts import places_of
 from paralign.stages.common import coarse
-from paralign.stages.common.judging import Noises, floor, points_of, settle, twofold
+from paralign.stages.common.judging import Noises, doubt_whole_numbers, floor, points_of, settle, twofold
 from paralign.stages.common.places import Kind
 from paralign.stages.forward import stage as forward
 from paralign.stages.loss import stage as loss
@@ -120,8 +120,7 @@ class Steps:
                 pair.noise = max(pair.noise, twofold(pair.reference), self._cancelled(pair, total), key=lambda n: n.value)
                 self.gradient_noise[name] = max(self.gradient_noise.get(name, 0.0), pair.noise.value)
                 self.gradient_size[name] = max(self.gradient_size.get(name, 0.0), _norm(pair))
-        later = dataclasses.replace(self.method, limit=self.method.limit * (LATER if step else 1.0))
-        self._settle(pairs, later)
+        self._settle(pairs, self._later(step))
         for pair in pairs:
             _excuse(pair, total)
         return pairs
@@ -142,8 +141,7 @@ class Steps:
         for pair in pairs:
             if pair.noise is not None and pair.reference is not None:
                 pair.noise = self._change_noise(pair, pair.noise)
-        later = dataclasses.replace(self.method, limit=self.method.limit * (LATER if step else 1.0))
-        self._settle(pairs, later)
+        self._settle(pairs, self._later(step))
         self.hidden = resolution.leave_out(pairs, self._resolutions(pairs))
         for pair in pairs:
             _excuse(pair, total)
@@ -208,19 +206,27 @@ class Steps:
         return max(dataclasses.replace(made, value=max(gradient, floor(weight.dtype))), least, key=lambda n: n.value)
 
     def buffers(self, step: int) -> list[Pair]:
-        """Running statistics and other buffers, where they were recorded."""
+        """Running statistics and other buffers, where they were recorded.
+
+        Between the first and the last step these are whole numbers alone.
+        """
         pairs = [p for p in self._mapped("buffer", step, lambda name: f"buffer_{step} {name}") if p.stats is not None]
         framework = self.context.framework("reference")
         for pair in pairs:
             share = running.kept(pair.reference, framework)
             if pair.noise is not None and share is not None:
                 pair.noise = max(pair.noise, running.stored(share), key=lambda n: n.value)
-        self._settle(pairs, self.method)
+        self._settle(pairs, self._later(step))
+        doubt_whole_numbers(pairs, self.noises)
         running.excuse_zero_means(pairs, self._deviations(pairs), UNKNOWN)
         for pair in pairs:
             if pair.verdict == DIVERGED and not self.context.settings.strict and self._inherent(pair, step):
                 pair.leave_out(Unjudged.BIASED, running.BIASED)
         return pairs
+
+    def _later(self, step: int) -> Method:
+        """The method, less strict after an update."""
+        return dataclasses.replace(self.method, limit=self.method.limit * (LATER if step else 1.0))
 
     def _deviations(self, pairs: list[Pair]) -> dict[str, float]:
         """Owner -> root of the mean running variance in the reference."""
@@ -231,7 +237,10 @@ class Steps:
         return found
 
     def _inherent(self, pair: Pair, step: int) -> bool:
-        """Whether a running variance differs as PyTorch's unbiased and Paddle's biased one do."""
+        """Whether a running variance differs as PyTorch's unbiased and Paddle's biased one do.
+
+        After the first step that is measured; later ones may have batches of other sizes, and only another variance of a batch shows there.
+        """
         first, second, framework = pair.reference, pair.candidate, self.context.framework("reference")
         differ = running.kept_otherwise(framework, self.context.framework("candidate"))
         if not differ or first is None or second is None or pair.stats is None:
@@ -240,6 +249,8 @@ class Steps:
         share = running.kept(first, framework)
         if before is None or share is None or self.context.weights is None or first.attrs.get("leaf") not in running.VARIANCES:
             return False
+        if step:
+            return True
         noise = pair.noise_value
         allowed = self.method.limit * noise * pair.stats.rms_reference * math.sqrt(pair.stats.count)
         held = self.candidate.by_name(role="buffer", run=self.runs[1], step=step)

@@ -24,11 +24,13 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from paralign.align import leaves
 from paralign.comparison import compare_pair, complete, judge, measure, outsized
 from paralign.comparison.judge import LOUD, finite
 from paralign.context import PERTURBED
-from paralign.dtypes import EPS, is_complex, is_floating, widen
+from paralign.dtypes import EPS, is_complex, is_floating, is_whole, widen
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, UNDERPOWERED, Coverage, Noise, Pair, Pass, StageResult
 from paralign.stages.common import coarse
 from paralign.stages.common.places import Kind, key_of
@@ -178,6 +180,15 @@ class Noises:
             how = "the reference's float64 run against its native run"
         return Noise(max([*far, floor(native)]), how)
 
+    def unsure(self, record: Record) -> bool:
+        """Whether whole numbers of the reference differ between its own runs: rounding decides them."""
+        if not is_whole(record.dtype) or record.location is None:
+            return False
+        mode, value = record.run[len(self.method.reference_run) :], self.capture.array(record)
+        twins = [self._by_point.get(_twin(record, run, mode)) for run in self.method.noise_runs]
+        known = [self.capture.array(twin) for twin in twins if twin is not None and twin.location is not None]
+        return any(not np.array_equal(value, each) for each in known)
+
     def both(self, record: Record) -> tuple[Typed, Typed] | None:
         """What a record is in the reference's float64 and native runs.
 
@@ -259,6 +270,17 @@ def settle(pairs: Iterable[Pair], method: Method, tolerance: Tolerance, least: f
         if pair.noise is not None and few and usual > pair.noise.value and not _is_rate(pair):
             pair.noise = Noise(usual, "the usual noise of the stage's larger tensors")
         judge(pair, limit=limit, tolerance=tolerance, exact=pair.noise is None)
+
+
+def doubt_whole_numbers(pairs: Iterable[Pair], noises: Noises) -> None:
+    """Hold whole numbers that differ for undecided where the reference's own runs differ in them.
+
+    The nearest of several codes, an index of the greatest: where two are equally near, rounding decides.
+    """
+    for pair in pairs:
+        if pair.verdict == DIVERGED and pair.reference is not None and pair.stats is not None and noises.unsure(pair.reference):
+            pair.verdict = UNDERPOWERED
+            pair.notes.append("the reference's own rounding decides these whole numbers: its runs differ in them")
 
 
 def _is_rate(pair: Pair) -> bool:

@@ -118,8 +118,7 @@ def _steps(
         advance_after(adapter, optimizer, scheduler, options.pace, step + 1)
         _add_result(session, writer, result, fields)
         add_changes(session, writer, state, fields)
-        if step == 0:
-            add_buffers(session, writer, fields)
+        add_buffers(session, writer, fields, whole_numbers=0 < step < options.steps - 1)
     answer.updates[run] = counted
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 import numpy as np
 
 from paralign.adapters.base import Observing, Training
-from paralign.dtypes import Typed, is_floating
+from paralign.dtypes import Typed, is_floating, is_whole
 from paralign.errors import UsageError
 from paralign.worker.calls.own_attributes import keep_attributes
 from paralign.worker.datasets.feed import batches
@@ -153,9 +153,9 @@ def backward(session: Session, writer: CaptureWriter, options: Backward, values:
 
     Sparing runs are one forward and backward pass in train mode. Recorded for every step:
     ``loss`` and ``lr``; in train mode the first step's ``output``. In eval mode, every gradient, and after the last step every
-    parameter's whole change under its name (role ``parameter``). In train mode, after the first step, every gradient and every buffer:
-    later steps would only
-    multiply the differences of the first.
+    parameter's whole change under its name (role ``parameter``). In train mode, after the first step, every gradient: later steps would
+    only multiply the differences of the first; and the buffers (:func:`add_buffers`), which may part later, as a pointer into a queue
+    does that starts over at its end.
     """
     answer = Stepped()
     put_back = keep_attributes(session.adapter, session.model) if options.anew else _as_it_is
@@ -267,8 +267,8 @@ class _Training:
                 adapter.step(optimizer)
                 advance_after(adapter, optimizer, scheduler, self.pace, step + 1)
             adapter.clear_gradients(session.model, optimizer)
-            if step == 0 and self.mode == "train" and not self.scalars_only:
-                add_buffers(session, self.writer, self._fields(step))
+            if self.mode == "train" and not self.scalars_only:
+                add_buffers(session, self.writer, self._fields(step), whole_numbers=0 < step < steps - 1)
         if steps and self.mode == "eval":
             add_changes(session, self.writer, self.state, self._fields(steps - 1))
         if self.mode not in answer.repeat and self.drawing is None and not self.run.startswith("perturbed"):
@@ -366,13 +366,23 @@ def _is_random(session: Session, inputs: Any, state: Dict[str, Typed], put_back:
     return any(not np.array_equal(a, b, equal_nan=a.dtype.kind in "fc") for a, b in zip(*seen))
 
 
-def add_buffers(session: Session, writer: CaptureWriter, fields: Dict[str, Any]) -> None:
-    """Record every buffer of the model."""
+def add_buffers(session: Session, writer: CaptureWriter, fields: Dict[str, Any], *, whole_numbers: bool = False) -> None:
+    """Record every buffer of the model.
+
+    Args:
+        session: of the side.
+        writer: takes the records.
+        fields: of the records.
+        whole_numbers: leave out floating ones, as between the first and the last step: what these hold then shows at the end as well.
+    """
     from paralign.worker.sides.state import attributes
 
     for entry in session.entries():
-        if entry.role == "buffer" and entry.shared is None:
-            writer.add(entry.name, session.adapter.to_array(entry.tensor), role="buffer", op=entry.kind, attrs=attributes(entry), **fields)
+        if entry.role != "buffer" or entry.shared is not None:
+            continue
+        value = session.adapter.to_array(entry.tensor)
+        if not whole_numbers or is_whole(value.dtype):
+            writer.add(entry.name, value, role="buffer", op=entry.kind, attrs=attributes(entry), **fields)
 
 
 def add_changes(session: Session, writer: CaptureWriter, state: Dict[str, Typed], fields: Dict[str, Any]) -> None:
