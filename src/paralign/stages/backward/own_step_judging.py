@@ -200,7 +200,7 @@ def _judge_drawn(context: Context, part: StageResult, steps: Steps, random: str)
 
 
 def _judge_steps(context: Context, part: StageResult, steps: Steps, method: Method) -> None:
-    """The pairs of the first and the last step, whole numbers of those between, and the verdict."""
+    """The pairs of the first and the last step, whole numbers between, and the verdict."""
     last, tolerance = context.settings.steps - 1, context.settings.tolerance_of("backward")
     slack = made_up.slack(context, first_gradients(steps, method))
     noises = Noises(steps.reference, method)

@@ -181,7 +181,10 @@ class Noises:
         return Noise(max([*far, floor(native)]), how)
 
     def unsure(self, record: Record) -> bool:
-        """Whether whole numbers of the reference differ between its own runs: rounding decides them."""
+        """Whether whole numbers of the reference differ between its own runs.
+
+        Rounding decides them then.
+        """
         if not is_whole(record.dtype) or record.location is None:
             return False
         mode, value = record.run[len(self.method.reference_run) :], self.capture.array(record)
@@ -273,7 +276,7 @@ def settle(pairs: Iterable[Pair], method: Method, tolerance: Tolerance, least: f
 
 
 def doubt_whole_numbers(pairs: Iterable[Pair], noises: Noises) -> None:
-    """Hold whole numbers that differ for undecided where the reference's own runs differ in them.
+    """Hold whole numbers for undecided where the reference's own runs differ in them.
 
     The nearest of several codes, an index of the greatest: where two are equally near, rounding decides.
     """
