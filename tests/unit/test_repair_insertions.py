@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 import pytest
 
 from paralign.model import Divergence, Point
 from paralign.repair.edited_source import Source
+from paralign.repair.edited_statement import edited_statement
 from paralign.repair.fault_sites import Library, sites
 from paralign.repair.ranking import ranked
 from paralign.repair.translated import translated
@@ -272,3 +274,28 @@ def test_a_number_that_both_functions_have_is_not_missing_in_a_statement(tmp_pat
         weights.append(next(each.weight for each in found if b"ddof=1e-05" in each.edit.applied()))
     assert weights[0] < weights[1]
     assert ends["7.0"] == ends["1e-05"]  # the reference has two of them there: one is missing in both
+
+
+ONE_LINE = [
+    ("def f(x, t):\n    if t: x = x * {}  #@\n    return x\n", "if t: x = x * 3.0"),
+    ("def f(x): return x * {}  #@\n", "def f(x): return x * 3.0"),
+    ("def f(x, t):\n    if t:\n        x = x + 1\n    else: x = x * {}  #@\n    return x\n", "else: x = x * 3.0"),
+    ("def f(x):\n    y = x + 1; x = y * {}  #@\n    return x\n", "y = x + 1; x = y * 3.0"),
+    ("def f(x):\n    for _ in range(2): x = x * {}  #@\n    return x\n", "range(2): x = x * 3.0"),
+]
+
+
+@pytest.mark.parametrize(("text", "due"), ONE_LINE)
+def test_statements_that_share_their_line_with_another_are_edited(tmp_path, text, due):
+    _, found = proposed(tmp_path, HEAD + text.format("2.0"), THEIRS + text.format("3.0"))
+    assert any(due in each.edit.applied().decode() for each in found[:FEW])
+
+
+@pytest.mark.parametrize(("text", "due"), ONE_LINE[:2])
+def test_an_edit_of_a_header_is_none_of_the_statement_behind_it(tmp_path, text, due):
+    site, _ = proposed(tmp_path, HEAD + text.format("2.0"), THEIRS + text.format("3.0"))
+    site = replace(site, statement=getattr(site.statement, "body", [site.statement])[0])
+    header, end = site.source.offset(site.statement.lineno, 0), site.source.span(site.statement)[1]
+    assert ast.unparse(edited_statement(site)) == due.rpartition(": ")[2].replace("3.0", "2.0")
+    assert ast.unparse(edited_statement(site, site.source.edit(end - 3, end, "3.0"))) == due.rpartition(": ")[2]
+    assert edited_statement(site, site.source.edit(header, header + 4, "")) is None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from paralign.repair.edited_source import header_end
 
 if TYPE_CHECKING:
-    from paralign.repair.edited_source import Edit
+    from paralign.repair.edited_source import Edit, Source
     from paralign.repair.proposals import Site
 
 
@@ -19,7 +19,7 @@ def edited_statement(site: Site, edit: Edit | None = None) -> ast.stmt | None:
     None where the edit reaches beyond it, or where alone it is no Python.
     """
     statement, source = site.statement, site.source
-    first, last = source.line_span(statement.lineno, header_end(statement))
+    first, last = _extent(source, statement)
     start, end, new = (edit.start, edit.end, edit.text) if edit is not None else (last, last, "")
     if start < first or end > last:
         return None
@@ -32,3 +32,17 @@ def edited_statement(site: Site, edit: Edit | None = None) -> ast.stmt | None:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     return body[0] if len(body) == 1 else None
+
+
+def _extent(source: Source, statement: ast.stmt) -> tuple[int, int]:
+    """The lines of a statement itself, without what else stands on them.
+
+    That is a header before it, as in ``if ready: x = 2``, or a statement behind a semicolon.
+    """
+    first, last = source.line_span(statement.lineno, header_end(statement))
+    start, end = source.span(statement)
+    if source.text[first:start].strip():
+        first = start
+    if source.text[end:last].lstrip().startswith(";"):
+        last = end
+    return first, last
