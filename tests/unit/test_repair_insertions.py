@@ -21,7 +21,7 @@ THEIRS = "import torch\nfrom torch import nn\nfrom torch.nn import functional as
 FEW = 12
 
 
-def proposed(tmp_path, candidate, reference, *, framework="paddle", what="", mark="#@"):
+def proposed(tmp_path, candidate, reference, *, framework="paddle", what="", mark="#@", root=None):
     """The proposals for the lines that are marked."""
     ends = []
     for name, text in (("candidate.py", candidate), ("reference.py", reference)):
@@ -29,7 +29,7 @@ def proposed(tmp_path, candidate, reference, *, framework="paddle", what="", mar
         (tmp_path / name).write_text(text.replace(f"  {mark}", ""))
         ends.append(Point("", "", f"{tmp_path / name}:{number}"))
     found = Divergence(ends[1], ends[0], what=what)
-    site = next(iter(sites(found, Library(), (tmp_path, tmp_path), tmp_path / "reference.py", framework)))
+    site = next(iter(sites(found, Library(root=root), (tmp_path, tmp_path), tmp_path / "reference.py", framework)))
     return site, ranked(site)
 
 
@@ -299,3 +299,26 @@ def test_an_edit_of_a_header_is_none_of_the_statement_behind_it(tmp_path, text, 
     assert ast.unparse(edited_statement(site)) == due.rpartition(": ")[2].replace("3.0", "2.0")
     assert ast.unparse(edited_statement(site, site.source.edit(end - 3, end, "3.0"))) == due.rpartition(": ")[2]
     assert edited_statement(site, site.source.edit(header, header + 4, "")) is None
+
+
+@pytest.mark.parametrize(
+    ("imported", "module", "own"),
+    [
+        ("from .blocks import Conv2D", "", True),
+        ("from blocks import Conv2D", "blocks.py", True),
+        ("from kit.blocks import Conv2D", "../kit/blocks.py", True),
+        ("from blocks import Conv2D", "", False),
+        ("from outside.blocks import Conv2D", "../../outside/blocks.py", False),
+    ],
+)
+def test_layers_of_the_users_own_modules_take_the_frameworks_arguments(tmp_path, imported, module, own):
+    home = tmp_path / "project" / "nets"
+    home.mkdir(parents=True)
+    if module:
+        (home / module).parent.mkdir(exist_ok=True)
+        (home / module).write_text("Conv2D = None\n")
+    body = "def f(x):\n    c = {}  #@\n    return c(x)\n"
+    files = f"import paddle\n{imported}\n" + body.format("Conv2D(3, 4, 5)"), THEIRS + body.format("nn.Conv2d(3, 4, 5, stride=2)")
+    site, found = proposed(home, *files, root=tmp_path / "project")
+    assert site.is_foreign(site.statement.value) is not own
+    assert any("stride=2" in each.edit.text and each.rule == "catalogue" for each in found) is own

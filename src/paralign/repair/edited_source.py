@@ -119,12 +119,16 @@ class Text:
 class Source(Text):
     """A Python file: its bytes, text and tree, with the places of nodes in the text.
 
+    Attributes:
+        root: of the code that the file belongs to; None where that is not known.
+
     Raises:
         Unreadable: it cannot be decoded or parsed, or decoding loses something.
     """
 
     def __init__(self, path: Path, content: bytes) -> None:
         super().__init__(path, content)
+        self.root: Path | None = None
         try:
             self.tree = ast.parse(content, str(path))
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -183,10 +187,21 @@ class Source(Text):
                 found.update({each.asname or each.name: package for each in node.names})
         return found
 
+    @cached_property
+    def others(self) -> frozenset[str]:
+        """Imported names of packages that are not the user's own.
+
+        A module is the user's own where it lies beside the file, or in a folder above it within the root.
+        """
+        root = self.root or self.path.parent
+        folders = [folder for folder in self.path.parents if folder.is_relative_to(root)]
+        own = {package for package in self.packages.values() if any(_holds(folder, package) for folder in folders)}
+        return frozenset(name for name, package in self.packages.items() if package and package not in own)
+
     def is_foreign(self, call: ast.Call, framework: str) -> bool:
-        """Whether what a call calls was imported, and not from a framework's package."""
-        package = self.packages.get(root_of(call))
-        return package is not None and not package.startswith(framework)
+        """Whether what a call calls is of a package that is neither a framework nor the user's."""
+        name = root_of(call)
+        return name in self.others and not self.packages[name].startswith(framework)
 
     @cached_property
     def classes(self) -> tuple[ast.ClassDef, ...]:
@@ -212,6 +227,11 @@ class Source(Text):
     def statements(self) -> Iterator[ast.stmt]:
         """All statements."""
         return (node for node in ast.walk(self.tree) if isinstance(node, ast.stmt))
+
+
+def _holds(folder: Path, module: str) -> bool:
+    """Whether a module or a package of a name lies in a folder."""
+    return (folder / f"{module}.py").is_file() or (folder / module).is_dir()
 
 
 def root_of(node: ast.AST) -> str:

@@ -37,17 +37,22 @@ class Library:
 
     Args:
         edited: path -> content of files that were edited.
+        root: of the candidate's code.
     """
 
-    def __init__(self, edited: Mapping[Path, bytes] | None = None) -> None:
+    def __init__(self, edited: Mapping[Path, bytes] | None = None, root: Path | None = None) -> None:
         self._edited = dict(edited or {})
+        self._root = root
         self._read: dict[Path, Source | None] = {}
         self._set: dict[Path, Settings | None] = {}
 
     def source(self, path: Path) -> Source | None:
         """A source; None of a file that cannot be read as Python."""
         if path not in self._read:
-            self._read[path] = self._opened(path, Source) if path.suffix.lower() not in ENDINGS else None
+            found = self._opened(path, Source) if path.suffix.lower() not in ENDINGS else None
+            if found is not None and self._root is not None and path.is_relative_to(self._root):
+                found.root = self._root
+            self._read[path] = found
         return self._read[path]
 
     def settings(self, path: Path) -> Settings | None:

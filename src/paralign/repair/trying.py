@@ -304,7 +304,7 @@ def _line_of(divergence: Divergence) -> str | None:
 
 def _proposals(search: _Search, stage: StageResult) -> Iterator[Proposal]:
     """The proposals of all statements that a stage's points name, the likeliest first."""
-    library = Library(search.edited)
+    library = Library(search.edited, search.project.candidate.root.resolve())
     project = search.project
     roots = project.reference.root.resolve(), project.candidate.root.resolve()
     framework = str(search.state.candidate.get("framework", ""))
