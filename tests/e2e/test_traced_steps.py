@@ -317,3 +317,28 @@ def test_clipping_and_another_change_of_gradients_exchanged(tmp_path, capsys, mo
     assert any(f"gradients are clipped {told}" in note for note in stage["divergence"]["notes"])
     assert stage["findings"][0]["rule"] == "own_step/order"
     assert "the same things" in stage["findings"][0]["cause"]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "told"),
+    [
+        ("value_", "value_", ""),
+        ("value_", "norm_", "this bounds the norm of gradients; the reference bounds each number of gradients"),
+        ("norm_", "value_", "this bounds each number of gradients; the reference bounds the norm of gradients"),
+    ],
+    ids=["right", "by norm", "by value"],
+)
+def test_clipping_by_value_and_by_norm_exchanged(tmp_path, capsys, monkeypatch, theirs, ours, told):
+    here = sys.modules[__name__]
+    clamp = "p.mul_(0.85).add_(q, alpha=0.15)\n        model.live[0].bias.clamp_(-0.2, 0.2)"
+    known = here.REFERENCE.replace("clip_grad_norm_(model.live.parameters(), 0.25)", f"clip_grad_{theirs}(model.live.parameters(), 0.02)")
+    monkeypatch.setattr(here, "REFERENCE", known.replace("p.mul_(0.85).add_(q, alpha=0.15)", clamp))
+    kept = "    with paddle.no_grad():\n        model.live[0].bias.set_value(paddle.clip(model.live[0].bias, -0.2, 0.2))\n"
+    step = here.STEP.replace("clip_grad_norm_(model.live.parameters(), BOUND)", f"clip_grad_{ours}(model.live.parameters(), 0.02)")
+    monkeypatch.setattr(here, "STEP", step.replace("    return loss.detach()", kept + "    return loss.detach()"))
+    stage = checked(tmp_path, capsys)
+    if not told:
+        assert stage["verdict"] == "aligned", stage["notes"]
+        return
+    assert named(tmp_path, stage) == f"paddle.nn.utils.clip_grad_{ours}(model.live.parameters(), 0.02)"
+    assert any(told in note for note in stage["divergence"]["notes"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.test_provenance import line_of, record
 
-from paralign.locate.provenance.programs.own_steps import early_update, late_update
+from paralign.locate.provenance.programs.own_steps import early_update, late_update, other_clipping
 from paralign.locate.provenance.search.blamed import Order
 
 __all__ = ["record"]
@@ -129,3 +129,42 @@ def test_an_average_that_is_taken_before_the_update(record, candidate, same):
 )
 def test_averages_that_are_taken_alike_or_nowhere(record, candidate, reference):
     assert late_update(*steps(record, candidate, reference)) is None
+
+
+#: the same gradients, clipped by another function of the library's
+BOUNDED = """
+    import types
+    def run():
+        optimizer = types.SimpleNamespace(step=int)
+        library = types.SimpleNamespace(clip_grad_norm_=max, clip_grad_value_=max)
+        loss = types.SimpleNamespace(backward=int)
+        loss.backward()
+        library.clip_grad_norm_(3.0, 1.0)  # HERE
+        optimizer.step()
+        return 0
+"""
+BY_VALUE = BOUNDED.replace("library.clip_grad_norm_", "library.clip_grad_value_")
+
+
+@pytest.mark.parametrize("exchanged", [False, True])
+def test_gradients_that_are_clipped_by_another_function(record, exchanged):
+    own, due = steps(record, *((BY_VALUE, BOUNDED) if exchanged else (BOUNDED, BY_VALUE)))
+    found = other_clipping(own, due)
+    assert found is not None
+    assert (found.expression.line, found.order) == (line_of(BOUNDED), None)
+    assert "bounds each number of gradients" in found.note
+
+
+@pytest.mark.parametrize(
+    ("candidate", "reference"),
+    [
+        (BOUNDED, BOUNDED),
+        (BY_VALUE, BY_VALUE),
+        (BOUNDED, BY_VALUE.replace("clip_grad_value_", "clip_grad_sum_")),
+        (BOUNDED, BY_VALUE.replace("library.clip_grad_value_(3.0, 1.0)", "int()")),
+        (BOUNDED, BY_VALUE.replace("        optimizer.step()", "        library.clip_grad_value_(3.0, 1.0)\n        optimizer.step()")),
+    ],
+    ids=["alike", "alike by value", "an unknown function", "none there", "twice there"],
+)
+def test_clipping_that_tells_nothing(record, candidate, reference):
+    assert other_clipping(*steps(record, candidate, reference)) is None

@@ -36,6 +36,9 @@ _CALLING = frozenset({"parameter", "return", "call"})
 #: methods of tensors that clear what they hold, and one that changes no element
 _CLEARING = frozenset({"zero_", "fill_", "requires_grad_"})
 
+#: functions of both frameworks that clip gradients, and what each of them bounds
+_BOUNDS = {"clip_grad_norm_": "the norm of gradients", "clip_grad_value_": "each number of gradients"}
+
 
 @dataclass(frozen=True)
 class Returned:
@@ -120,6 +123,8 @@ def first_wrong(sides: Sides, compared: Wrong, steps: int) -> Blamed | None:
     misplaced = early_update(*first_steps) or late_update(*first_steps)
     if misplaced is None and _right_losses(sides):
         misplaced = exchanged_clipping(*first_steps)
+        if misplaced is None and not _has_right_gradients(sides, compared.tensors):
+            misplaced = other_clipping(*first_steps)
     if misplaced is not None:
         return misplaced  # a rule like Adam's hides it in the first values, and what is wrong later leads elsewhere
     given = [e for e in sides.candidate.expressions if e.kind == "attribute" and e.label == "grad"]  # of equal losses
@@ -333,6 +338,25 @@ def exchanged_clipping(own: Sequence[Expression], due: Sequence[Expression]) -> 
     return Blamed(clipping, [clipping, other], reference.clipping, note=told, order=order, is_same_work=same)
 
 
+def other_clipping(own: Sequence[Expression], due: Sequence[Expression]) -> Blamed | None:
+    """The clipping that bounds gradients by norm where the reference does by value.
+
+    Or the other way round. Both clip once, by functions of a library, and change gradients by nothing else.
+
+    Args:
+        own: what the candidate did in a step.
+        due: what the reference did.
+    """
+    candidate, reference = _AroundClipping.of(own), _AroundClipping.of(due)
+    if candidate is None or reference is None or any((*candidate.before, *candidate.after, *reference.before, *reference.after)):
+        return None
+    clipping, right = candidate.clipping, reference.clipping
+    if clipping.word == right.word or {clipping.word, right.word} != _BOUNDS.keys():
+        return None
+    told = f"this bounds {_BOUNDS[clipping.word]}; the reference bounds {_BOUNDS[right.word]} ({right.source})"
+    return Blamed(clipping, [clipping], right, note=told)
+
+
 def _is_same_work(own: Sequence[Expression], due: Sequence[Expression]) -> bool:
     """Whether two sides do the same, by the words and the numbers that are written.
 
@@ -416,6 +440,14 @@ def _ends(sides: Sides, tensors: Sequence[WrongTensor], step: int) -> list[tuple
     if step == 0 and len(losses[0]) == len(losses[1]):
         known += zip(*losses, strict=True)
     return known
+
+
+def _has_right_gradients(sides: Sides, tensors: Sequence[WrongTensor]) -> bool:
+    """Whether all gradients that reach the first update are known to be the reference's."""
+    names = {each.names for each in tensors}
+    roots = [(sides.candidate.root(f"gradient:{own}"), sides.reference.root(f"gradient:{due}")) for due, own in names]
+    known = [(root, due) for root, due in roots if root is not None and due is not None]
+    return bool(known) and all(is_equal(root, due) for root, due in known)
 
 
 def _results(sides: Sides, returned: Sequence[Returned], step: int) -> list[tuple[Expression, Expression | None]]:
