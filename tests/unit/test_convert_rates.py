@@ -59,6 +59,23 @@ PROGRAMS = {
     ),
     "a cosine": "net = made()\nopt = groups(net, torch.optim.SGD)\ntrained(net, opt, rates.CosineAnnealingLR(opt, 5, eta_min=1e-3))",
     "a plateau": "net = made()\nopt = groups(net, torch.optim.SGD)\ntrained(net, opt, rates.ReduceLROnPlateau(opt, patience=1, min_lr=0.02), lambda i: 1.0)",
+    "a highest rate a group": (
+        "net = made()\nopt = groups(net, torch.optim.NAdam)\n"
+        "trained(net, opt, rates.OneCycleLR(opt, [0.1, 0.02], total_steps=9, pct_start=0.4, cycle_momentum=False))"
+    ),
+    "one highest rate for groups of other rates": (
+        "net = made()\nopt = groups(net, torch.optim.AdamW)\nsched = rates.OneCycleLR(opt, 0.02, total_steps=9)\n"
+        "trained(net, opt, sched)\nprint(json.dumps([g['initial_lr'] for g in opt.param_groups]))"
+    ),
+    "cycles of groups": (
+        "net = made()\nopt = groups(net, lambda each, lr: torch.optim.SGD(each, lr=lr, momentum=0.9))\n"
+        "trained(net, opt, rates.CyclicLR(opt, [0.01, 0.02], [0.03, 0.05], step_size_up=2, mode='triangular2'))"
+    ),
+    "a state of cycles of groups": (
+        "opt = groups(made(), torch.optim.Adam)\nsched = rates.OneCycleLR(opt, [0.1, 0.02], total_steps=9)\nopt.step()\nsched.step()\n"
+        "net = made()\nother = groups(net, torch.optim.Adam)\nagain = rates.OneCycleLR(other, [0.1, 0.02], total_steps=9)\n"
+        "again.load_state_dict(sched.state_dict())\nagain.step()\nprint(json.dumps([again.get_last_lr(), again.last_epoch]))"
+    ),
     "a state": (
         "opt = groups(made(), torch.optim.SGD)\nsched = rates.CosineAnnealingLR(opt, 5, eta_min=1e-3)\nopt.step()\nsched.step()\nsched.step()\n"
         "net = made()\nother = groups(net, torch.optim.SGD)\nagain = rates.CosineAnnealingLR(other, 5, eta_min=1e-3)\n"
@@ -104,6 +121,24 @@ def test_the_port_gives_what_the_original_gives(tmp_path):
 
 def _numbers(value):
     return [inner for each in value for inner in _numbers(each)] if isinstance(value, list) else [value]
+
+
+@pytest.mark.paddle
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "rates.OneCycleLR(opt, [0.1, 0.2, 0.3], total_steps=9)",
+        "rates.CyclicLR(opt, 0.1, 0.2, base_momentum=[0.8, 0.7], max_momentum=[0.9, 0.95])",
+        "rates.ExponentialLR(opt, 0.9)\nrates.OneCycleLR(opt, [0.1, 0.2], total_steps=9)",
+    ],
+)
+def test_cycles_that_paddle_cannot_follow_stop(tmp_path, lines):
+    made = "opt = groups(made(), lambda each, lr: torch.optim.SGD(each, lr=lr, momentum=0.9))\n"
+    (tmp_path / "in.py").write_text(HEAD + "\n\n" + made + lines + "\n")
+    convert_code(tmp_path / "in.py", tmp_path / "out.py")
+    ended = subprocess.run([sys.executable, str(tmp_path / "out.py")], capture_output=True, text=True, check=False)
+    assert ended.returncode
+    assert "a rate for each group" in ended.stderr or "NotImplementedError" in ended.stderr
 
 
 @pytest.mark.parametrize("lines", ["torch.optim.Adagrad(made().parameters(), lr_decay=0.1)"])
