@@ -42,6 +42,18 @@ optimizer = torch.optim.SGD([{"params": [n.weight], "weight_decay": 0.1}, {"para
 found.append(trained(n, optimizer, torch.optim.lr_scheduler.StepLR(optimizer, 2, gamma=0.5)))
 n = layer()
 found.append(trained(n, torch.optim.SGD([n.weight, n.bias], lr=0.02, momentum=0.0, dampening=0.3)))
+none, plain = [0.0, 0.4]  # written as variables: what is asked for is known when it runs
+for dampening, nesterov in ((none, True), (plain, False)):
+    n = layer()
+    found.append(trained(n, torch.optim.SGD(n.parameters(), lr=0.02, momentum=0.8, dampening=dampening, nesterov=nesterov)))
+    n = layer()
+    optimizer = torch.optim.SGD(
+        [{"params": [n.weight], "momentum": 0.5}, {"params": [n.bias], "lr": 0.01}], lr=0.02, momentum=0.8, dampening=dampening, nesterov=nesterov
+    )
+    found.append(trained(n, optimizer) + [each["momentum"] for each in optimizer.param_groups])
+    n = layer()
+    optimizer = torch.optim.SGD(n.parameters(), lr=0.02, momentum=0.8, dampening=dampening, nesterov=nesterov)
+    found.append(trained(n, optimizer, torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.05, total_steps=5)))
 n = layer()
 found.append(trained(n, torch.optim.AdamW(params=[n.weight], lr=0.1)))
 a = torch.tensor([[1.0, 2.0], [3.0, 0.0]], requires_grad=True)

@@ -86,6 +86,9 @@ def test_modules_by_other_names_and_the_rest_compute_the_same(tmp_path):
         "import torch\nF = torch.nn.functional\nF = other(F)\nprint(F.relu(x))\n",
         "import torch\nF = torch.nn.functional\nprint(getattr(F, name)(x))\nkeep(F)\n",
         "import torch\n\n\ndef run(F):\n    F = torch.nn.functional\n    return F.relu(1)\n",
+        "import torch\n\n\ndef run(x):\n    F = torch.nn.functional\n    return F.relu(x)\n\n\nclass F:\n    relu = abs\n\n\nF.relu(1)\n",
+        "import torch\nfrom mine import F\n\n\ndef run(x):\n    F = torch.nn.functional\n    return F.relu(x)\n\n\nF.relu(1)\n",
+        "import torch\nfrom mine import *\n\n\ndef run(x):\n    F = torch.nn.functional\n    return F.relu(x)\n\n\nF.relu(1)\n",
     ],
 )
 def test_a_module_by_a_name_of_other_values_is_left_by_hand(tmp_path, program):

@@ -46,7 +46,7 @@ class PartWriter(Placer):
         if isinstance(node, ast.Call):
             names = self._names_of(node)
             if not names:
-                return False
+                return self._is_new_by_method(node)
             return all(name in FRESH or is_new(name) or is_new_alone(name) or name in self._inplace_of(node) for name in names)
         if isinstance(node, ast.Subscript) and is_text(node.slice):  # of a dictionary
             return True
@@ -57,6 +57,16 @@ class PartWriter(Placer):
                 return True
             node = node.value
         return isinstance(node, ast.Name) or (isinstance(node, ast.Subscript) and is_text(node.slice))
+
+    def _is_new_by_method(self, node: ast.Call) -> bool:
+        """Whether a method of an unknown object gives a new tensor, if it gives one: ``v.sqrt()``.
+
+        Not where the program has a method of that name itself.
+        """
+        method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        return is_new(f"torch.Tensor.{method}") and not any(
+            isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and each.name == method for each in ast.walk(self._parents[0])
+        )
 
     def _same_or_new(self, node: ast.expr) -> bool:
         """Whether an expression casts or moves a tensor.

@@ -45,9 +45,7 @@ def _other_names(nodes: list[ast.AST]) -> dict[str, ast.Attribute]:
     """Names that a file gives modules of a framework once, and uses for what these hold alone."""
     modules = set(_modules(nodes)) - set(_bound(nodes))
     stored = [each.id for each in nodes if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)]
-    others = {each.arg for each in nodes if isinstance(each, ast.arg)} | {
-        name for each in nodes if isinstance(each, ast.Global | ast.Nonlocal) for name in each.names
-    }
+    others = _bound_otherwise(nodes)
     asked = {id(each.value) for each in nodes if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Load)}
     bare = {each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load) and id(each) not in asked}
     found = {}
@@ -56,9 +54,39 @@ def _other_names(nodes: list[ast.AST]) -> dict[str, ast.Attribute]:
         value = each.value if isinstance(each, ast.Assign) else None
         if not isinstance(target, ast.Name) or not isinstance(value, ast.Attribute) or value.attr not in MODULES:
             continue
-        if _root(value) in modules and stored.count(target.id) == 1 and target.id not in others | bare:
+        known = _root(value) in modules and stored.count(target.id) == 1 and target.id not in others | bare
+        if known and not _is_used_outside(target, nodes):
             found[target.id] = value
     return found
+
+
+def _bound_otherwise(nodes: list[ast.AST]) -> set[str]:
+    """Names that a file binds by anything but assignments."""
+    found = {each.arg for each in nodes if isinstance(each, ast.arg)}
+    for each in nodes:
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(each.name)
+        elif isinstance(each, ast.Import | ast.ImportFrom):
+            found |= {name.asname or name.name.partition(".")[0] for name in each.names}
+        elif isinstance(each, ast.Global | ast.Nonlocal):
+            found |= set(each.names)
+        elif isinstance(each, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and each.name:
+            found.add(each.name)
+        elif isinstance(each, ast.MatchMapping) and each.rest:
+            found.add(each.rest)
+    return found
+
+
+def _is_used_outside(target: ast.Name, nodes: list[ast.AST]) -> bool:
+    """Whether a name that a function or class binds is used outside it, where it is another one."""
+    scopes = [each for each in nodes if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]
+    inner = [each for each in scopes if any(part is target for part in ast.walk(each))]
+    if not inner:
+        return False
+    within = {id(part) for part in ast.walk(inner[-1])}  # walked breadth first: the last one is the innermost
+    in_class = isinstance(inner[-1], ast.ClassDef)  # methods do not see what their class binds
+    used = [each for each in nodes if isinstance(each, ast.Name) and each.id == target.id and isinstance(each.ctx, ast.Load)]
+    return used != [] and (in_class or any(id(each) not in within for each in used))
 
 
 class _Spelled(ast.NodeTransformer):

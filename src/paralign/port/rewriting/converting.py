@@ -14,6 +14,7 @@ from paralign.port.edits.held_parts import is_changed, whole_of
 from paralign.port.edits.kept_tensors import kept_name
 from paralign.port.edits.ledger import Fate
 from paralign.port.layers.layer_attributes import OWN_START
+from paralign.port.layers.own_steps import looks_at_axes
 from paralign.port.layers.weight_elements import layout_notes
 from paralign.port.names.observing import place
 from paralign.port.plans.conversions import conversions
@@ -22,7 +23,10 @@ from paralign.port.rewriting.call_converting import TEXT
 from paralign.port.rewriting.imports import alike, from_rewritten, import_rewritten
 
 #: methods of a derived class that PyTorch calls, and what stands in the file does not
-_UNCALLED = {"torch.autograd.Function": frozenset({"vmap", "jvp", "vjp"})}
+_UNCALLED = {
+    "torch.autograd.Function": frozenset({"vmap", "jvp", "vjp"}),
+    "torch.optim.Optimizer": frozenset({"zero_grad", "state_dict", "load_state_dict", "add_param_group"}),
+}
 
 #: what is said of a class that is derived from one that stands in the file
 _DERIVED = {
@@ -30,6 +34,7 @@ _DERIVED = {
     "torch.nn.modules.loss._Loss": "what PyTorch's losses are derived from",
     "torch.nn.modules.loss._WeightedLoss": "what PyTorch's losses are derived from",
     "torch.utils.data.BatchSampler": "batches of what a sampler gives, as PyTorch defines them",
+    "torch.optim.Optimizer": "its step treats all elements of a weight alike: Paddle keeps those of Linear the other way round",
     "torch.optim.lr_scheduler.LRScheduler": "raises where another schedule of the same optimizer is made",
 }
 
@@ -124,6 +129,9 @@ class Converter(SignConverter):
         methods = {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
         lost = sorted(methods & _UNCALLED.get(name, frozenset()))
         reason = f"it has a method {lost[0]}, which Paddle does not call" if lost else self.hidden(own)
+        looked = looks_at_axes(node, self._parents[0]) if name == "torch.optim.Optimizer" and not reason else ""
+        if looked:
+            reason = f"Paddle keeps a Linear's weight the other way round, and its step may see that: {looked}"
         if reason:
             self.by_hand(base, name, reason)
             return
