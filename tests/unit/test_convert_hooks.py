@@ -79,6 +79,11 @@ for p in freed.parameters():
 for _ in range(2):
     freed(x).sum().backward()
 print(freed(x).tolist())
+freed = layer()
+for p in freed.parameters():
+    p.register_post_accumulate_grad_hook(lambda p: p.sub_(0.1 * p.grad))
+freed(x).sum().backward()
+print(freed(x).tolist())
 """
 
 TOLD = """import torch
@@ -130,6 +135,23 @@ weights[0].register_hook(lambda gradient: gradient * W)  # told
 weights[1].register_hook(lambda gradient: -gradient)
 kept = []
 weights[1].register_hook(kept.append)  # told
+
+
+class Watched:
+    @staticmethod
+    def by_place(gradient):
+        return gradient * gradient[0]  # told
+
+    def halves(self, gradient):
+        return gradient * 0.5
+
+    def any_of(self, *given):
+        return given[0][0]
+
+    def watch(self):
+        weights[0].register_hook(self.by_place)
+        weights[0].register_hook(self.halves)
+        weights[0].register_hook(self.any_of)  # told
 """
 
 

@@ -45,7 +45,8 @@ def looks_at_axes(node: ast.ClassDef, module: ast.AST) -> str:
     """
     functions = {each.name: each for each in ast.walk(module) if isinstance(each, ast.FunctionDef)}
     methods = {each.name for each in ast.walk(node) if isinstance(each, ast.FunctionDef)}
-    waiting, seen = [node], {node.name}
+    waiting: list[ast.AST] = [node]
+    seen = {node.name}
     while waiting:
         scope = waiting.pop()
         taken = {each.arg for each in ast.walk(scope) if isinstance(each, ast.arg)}

@@ -217,7 +217,9 @@ class _Weights:
         if function is None:
             self._found[id(node)] = node
         else:
-            own = 1 if hook and isinstance(hook[0], ast.Attribute) else 0
+            own = _own_parameters(hook[0], function)
+            if len(function.args.args) <= own:  # *arguments: what it does with a weight is not followed
+                self._found[id(node)] = node
             self._given(function, [each.arg for each in function.args.args][own : own + 1])
 
     def _given(self, function: ast.FunctionDef | ast.Lambda, names: list[str]) -> None:
@@ -248,7 +250,7 @@ class _Weights:
         if own == "print" or any(name.rpartition(".")[2] in _PLACED for name in names):
             self._found[id(node)] = node
         elif not names and isinstance(function := self._file.function_named(call.func), ast.FunctionDef):
-            at = call.args.index(node) + (1 if isinstance(call.func, ast.Attribute) else 0)
+            at = call.args.index(node) + _own_parameters(call.func, function)
             self._given(function, [each.arg for each in function.args.args][at : at + 1])
         elif names and not any(name.startswith(_ALIKE) for name in names):
             last = names[0].rpartition(".")[2]
@@ -269,6 +271,12 @@ class _Weights:
         Of numbers, of sizes or of an array.
         """
         return self._file.is_made(node)
+
+
+def _own_parameters(called: ast.expr, function: ast.FunctionDef | ast.Lambda) -> int:
+    """How many parameters of a method stand for its object: one but for a static method."""
+    static = any(getattr(each, "id", "") == "staticmethod" for each in getattr(function, "decorator_list", []))
+    return int(isinstance(called, ast.Attribute) and not static)
 
 
 class _File:

@@ -78,7 +78,7 @@ def _bound_otherwise(nodes: list[ast.AST]) -> set[str]:
 
 
 def _is_used_outside(target: ast.Name, nodes: list[ast.AST]) -> bool:
-    """Whether a name that a function or class binds is used outside it, where it is another one."""
+    """Whether a name that a function or class binds is used outside it."""
     scopes = [each for each in nodes if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]
     inner = [each for each in scopes if any(part is target for part in ast.walk(each))]
     if not inner:
