@@ -79,6 +79,21 @@ for p in freed.parameters():
 for _ in range(2):
     freed(x).sum().backward()
 print(freed(x).tolist())
+base = torch.ones(3, requires_grad=True)
+for again in range(3):
+    y = base * 2
+    z = base + y
+    square = (y * y).sum()
+
+    def once(gradient):
+        handles[0].remove()
+        inner = torch.autograd.grad(square, base, gradient.sum(), retain_graph=True)[0]
+        return gradient + inner
+
+    handles = [z.register_hook(once), z.register_hook(lambda gradient: gradient * 3)]
+    z.sum().backward(retain_graph=True)
+    z.sum().backward()
+print(base.grad.tolist())
 freed = layer()
 for p in freed.parameters():
     p.register_post_accumulate_grad_hook(lambda p: p.sub_(0.1 * p.grad))
