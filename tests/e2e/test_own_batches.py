@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -201,6 +202,48 @@ def test_loaders_of_arrays_are_given_as_tensors_of_the_same_type():
     assert checked(arrays, arrays, stages=["backward"])["backward"].verdict == ALIGNED
     wide = {"build_dataloader": loader("float64", "int64", as_arrays)}
     assert checked(arrays, wide, stages=["backward"])["backward"].verdict == DIVERGED
+
+
+class Shifted(NamedTuple):
+    """The inputs of a model that takes them by name."""
+
+    shift: object
+    ids: object
+
+
+class ByName(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = torch.nn.Linear(6, 3)
+
+    def forward(self, *, ids, shift):
+        return self.out(ids - 3 * shift)
+
+
+class InAnyWay(paddle.nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.out = paddle.nn.Linear(6, 3)
+
+    def forward(self, ids, shift):
+        return self.out(ids - 3 * shift)
+
+
+def test_inputs_in_a_named_tuple_are_handed_over_by_name():
+    sides = []
+    for own, model, make in ((REFERENCE, ByName, torch.from_numpy), (PORT, InAnyWay, paddle.to_tensor)):
+        batch = Shifted(make(X[:4]), make(X[4:8])), make(Y[:4])
+        functions = {**own, "build_model": model, "build_dataloader": lambda split, batch=batch: [batch]}  # noqa: ARG005
+        del functions["train_step"]
+        sides.append(functions)
+    found = check(
+        Side(framework="torch", functions=sides[0]),
+        Side(framework="paddle", functions=sides[1]),
+        inputs={"ids": X[4:8], "shift": X[:4]},
+        labels=Y[:4],
+        stages=["backward"],
+    )["backward"]
+    assert (found.verdict, found.failure) == (ALIGNED, None)
 
 
 def test_where_both_sides_fail_alike_nobody_is_accused():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from paralign import Side, check
-from paralign.model import ALIGNED, DIVERGED
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED
 
 torch = pytest.importorskip("torch")
 paddle = pytest.importorskip("paddle")
@@ -64,6 +64,39 @@ def test_steps_that_are_what_both_rules_make_of_equal_gradients_are_no_fault():
 @pytest.mark.parametrize("act", [ported(decay=0.9999), ported(scale=2.0)], ids=["another change", "another gradient"])
 def test_a_step_that_does_something_else_diverges(act):
     assert backward_of(act).verdict == DIVERGED
+
+
+def uncleared(model, optimizer, batch):
+    value = ((model(batch[0]) - batch[1]) ** 2).mean()
+    value.backward()
+    optimizer.step()
+    return {"loss": float(value.detach())}
+
+
+def later(*, loss=1.0, returned=1.0):
+    """A step that makes more of its loss, or returns more of it, from the second one on."""
+
+    def act(model, optimizer, batch):
+        first = not hasattr(optimizer, "taken")
+        optimizer.taken = True
+        value = ((model(batch[0]) - batch[1]) ** 2).mean() * (1.0 if first else loss)
+        value.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        return {"loss": float(value.detach()) * (1.0 if first else returned)}
+
+    return act
+
+
+@pytest.mark.parametrize("act", [uncleared, later(loss=10.0)], ids=["gradients not cleared", "another loss"])
+def test_what_only_later_steps_do_wrong_diverges(act):
+    assert backward_of(act).verdict == DIVERGED
+
+
+def test_a_later_value_far_beyond_what_the_rules_make_is_undecided():
+    found = backward_of(later(returned=2.0))
+    assert found.verdict == UNDERPOWERED
+    assert any("was not shown" in warning for warning in found.warnings)
 
 
 def test_strictly_the_rules_count():

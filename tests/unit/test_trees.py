@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paralign.adapters.finding import load
-from paralign.dtypes import Typed
+from paralign.dtypes import Typed, typed
 from paralign.errors import UnsupportedTensor
+from paralign.worker.datasets.feed import tensors_of
+from paralign.worker.sides.calling import call_model
 from paralign.worker.values.trees import children, leaves, mapped, rebuild, structure, to_value
 
 
@@ -171,3 +173,27 @@ class HalfMade:
 def test_an_object_that_fails_when_it_is_asked_for_its_array_is_refused_too():
     with pytest.raises(UnsupportedTensor, match="HalfMade cannot be recorded"):
         to_value(HalfMade(), ADAPTER)
+
+
+class Numpy:
+    """A session whose tensors are arrays."""
+
+    class adapter:  # noqa: N801 - an attribute of sessions
+        @staticmethod
+        def is_tensor(value):
+            return isinstance(value, np.ndarray)
+
+        @staticmethod
+        def to_array(value):
+            return typed(value)
+
+        @staticmethod
+        def from_array(value):
+            return value.array
+
+
+def test_named_inputs_of_a_batch_are_handed_over_by_name_and_labels_have_their_fields():
+    inputs = tensors_of(Numpy, Pair(np.ones(2), np.zeros(2)), inputs=True)
+    assert call_model(lambda second, first: second - first, inputs).tolist() == [-1.0, -1.0]
+    assert call_model(lambda *, second, first: second - first, inputs).tolist() == [-1.0, -1.0]
+    assert tensors_of(Numpy, Pair(np.ones(2), np.zeros(2))).first.tolist() == [1.0, 1.0]

@@ -1,7 +1,8 @@
 """Own steps that differ by what no port can avoid in the rules of optimizers.
 
 The optimizers alone have shown both rules. Each side's own changes are held against what its rule makes of the gradients that reached it:
-where they are that, the step does nothing else with them.
+where they are that, the step does nothing else with them. Gradients after the first update may differ as far as other parameters make
+them: how fast they change is seen on the reference's own way.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from paralign.dtypes import widen
 from paralign.locate.optimizer.identify import far
 from paralign.locate.optimizer.update_rules import Trace, moved
-from paralign.model import DIVERGED, Unjudged
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED, Unjudged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +26,15 @@ if TYPE_CHECKING:
 
 #: how far a change may be from what the rule makes of its gradients, relative: float64 leaves 1e-9 of a change of 1e-7 of a weight
 MADE = 1e-5
+
+#: how many times faster gradients may change towards the other side's parameters than along the reference's own way
+FASTER = 10.0
+
+#: a bound of this share of a gradient, or more, tells nothing: gradients that were not cleared differ by about the whole
+WEAK = 0.5
+
+#: what is said where nothing more can be
+UNDECIDED = "the rules differ by what no port can avoid; whether this follows from it alone was not shown"
 
 #: what is said of each pair
 EXPLAINED = "each side's rule makes this of its gradients, and the rules differ by what no port can avoid: not judged"
@@ -43,8 +53,19 @@ def excuse(part: StageResult, steps: Steps, method: Method) -> None:
     names = {pair.reference.name for pair in wrong if pair.reference is not None and pair.reference.role == "parameter"}
     if not names or not _are_made(steps, runs, recipes, names):
         return
+    later, bound = _later(steps, runs, recipes, names, last)
+    if later == DIVERGED:
+        return
+    undecided = [pair for pair in wrong if later == UNDERPOWERED or (_is_no_change(pair) and (pair.error is None or pair.error > bound))]
     for pair in wrong:
-        pair.leave_out(Unjudged.INHERENT, EXPLAINED)
+        if any(pair is other for other in undecided):
+            pair.verdict, pair.unjudged = UNDERPOWERED, Unjudged.INHERENT
+            pair.notes.append(UNDECIDED)
+        else:
+            pair.leave_out(Unjudged.INHERENT, EXPLAINED)
+    if undecided:
+        part.warnings.append(f"{len(undecided)} values of train_step differ after the first update: {UNDECIDED}")
+        return
     part.notes.append(
         f"{len(wrong)} values of train_step differ by an inherent difference of the optimizers, and were not judged: from the gradients "
         f"that reach the first update, which agree, each side's own rule makes its changes. What differs after it, up to step {last}, "
@@ -85,6 +106,76 @@ def _are_made(steps: Steps, runs: tuple[str, str], recipes: tuple[Mapping[str, A
     return True
 
 
+def _later(
+    steps: Steps, runs: tuple[str, str], recipes: tuple[Mapping[str, Any], Mapping[str, Any]], names: set[str], last: int
+) -> tuple[str, float]:
+    """What the steps after the first come to, and how far their gradients may be apart.
+
+    Aligned where they follow from the first.
+    """
+    farthest = 0.0
+    every = [_traces(steps, runs, step) for step in range(last + 1)]
+    for step in range(1, last + 1):
+        wrong = [_not_made(every[: step + 1], side, recipe, names) for side, recipe in enumerate(recipes)]
+        if any(wrong):
+            return (UNDERPOWERED if wrong[0] else DIVERGED), farthest  # a rule that is not the reference's own there says nothing
+        bound = _bound(every, step, one_batch=steps.batches == 1)
+        if bound is None or bound >= WEAK:
+            return UNDERPOWERED, farthest
+        if _apart(every[step]) > bound:
+            return DIVERGED, bound
+        farthest = max(farthest, bound)
+    return ALIGNED, farthest
+
+
+def _is_no_change(pair: Pair) -> bool:
+    """Whether a pair is a value that a step returns, or a buffer."""
+    return pair.reference is not None and pair.reference.role != "parameter"
+
+
+def _not_made(every: list[tuple[dict[str, Trace], dict[str, Trace]]], side: int, recipe: Mapping[str, Any], names: set[str]) -> bool:
+    """Whether a side's last change is not what its rule makes of its own gradients."""
+    word = ("reference", "candidate")[side]
+    held = [each[side] for each in every]
+    known = [name for name in held[0] if name in recipe and all(name in each for each in held)]
+    if not names <= set(known):
+        return True
+    joined = {}
+    for name in known:
+        parts = [each[name] for each in held]
+        gradients, norms = [part.gradients[0] for part in parts], [part.norms[0] for part in parts]
+        joined[name] = Trace(name, parts[0].weight, gradients, norms, {}, parts[0].dims)
+    made = moved({name: recipe[name] for name in known}, joined)
+    before, after = held[-2], held[-1]
+    return any(far(made[name][-1], after[name].steps[word][0] - before[name].steps[word][0]) > MADE for name in names)
+
+
+def _bound(every: list[tuple[dict[str, Trace], dict[str, Trace]]], step: int, *, one_batch: bool) -> float | None:
+    """How far the gradients of a step may be apart, relative; None where that is not known."""
+    names = [name for name in every[step][0] if all(name in own for each in every for own in each)]
+    sides = zip(every[step - 1], ("reference", "candidate"), strict=True)
+    ways = [_joined([each[name].steps[side][0] for name in names]) for each, side in sides]
+    first, now = (_joined([each[0][name].gradients[0] for name in names]) for each in (every[0], every[step]))
+    way, size = float(np.linalg.norm(ways[0])), float(np.linalg.norm(now))
+    if not way or not size:
+        return None
+    away = float(np.linalg.norm(ways[1] - ways[0])) / way
+    changed = float(np.linalg.norm(now - first)) / size if one_batch else 1.0
+    return MADE + FASTER * away * changed
+
+
+def _apart(traces: tuple[dict[str, Trace], dict[str, Trace]]) -> float:
+    """How far both sides' gradients of a step are apart, relative."""
+    names = [name for name in traces[0] if name in traces[1]]
+    one, other = (_joined([own[name].gradients[0] for name in names]) for own in traces)
+    return far(other, one)
+
+
+def _joined(arrays: list[Any]) -> Any:
+    """Arrays end to end."""
+    return np.concatenate([np.zeros(0), *(np.zeros(0) if each is None else np.ravel(each) for each in arrays)])
+
+
 def _gets_alike(one: Trace, other: Trace) -> bool:
     """Whether a parameter's first gradient is the same on both sides."""
     first, second = one.gradients[0], other.gradients[0]
@@ -93,16 +184,16 @@ def _gets_alike(one: Trace, other: Trace) -> bool:
     return not np.any(first) or far(first, second) <= MADE
 
 
-def _traces(steps: Steps, runs: tuple[str, str]) -> tuple[dict[str, Trace], dict[str, Trace]]:
-    """What reached the first update and came of it, on both sides.
+def _traces(steps: Steps, runs: tuple[str, str], step: int = 0) -> tuple[dict[str, Trace], dict[str, Trace]]:
+    """What reached an update, and the changes up to it, on both sides.
 
     Of the parameters of which all is known.
     """
     found: tuple[dict[str, Trace], dict[str, Trace]] = {}, {}
     weights = steps.context.weights
     held = {} if weights is None else {record.name: record for record in weights.records if record.location is not None}
-    changes = {first.name: (one, other) for first, _, one, other in steps.values("parameter", runs, 0)}
-    for first, _, *gradients in steps.values("gradient", runs, 0):
+    changes = {first.name: (one, other) for first, _, one, other in steps.values("parameter", runs, step)}
+    for first, _, *gradients in steps.values("gradient", runs, step):
         moves = changes.get(first.name)
         if weights is None or moves is None or first.name not in held or gradients[1] is None or moves[1] is None:
             continue

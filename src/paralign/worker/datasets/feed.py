@@ -153,10 +153,15 @@ def form_of(values: "Dict[str, Capture]") -> Dict[str, str]:
     return Feed.answer(capture).form if capture.manifest.stage == Feed.task else {}
 
 
-def tensors_of(session: "Session", value: Any) -> Any:
+def tensors_of(session: "Session", value: Any, *, inputs: bool = False) -> Any:
     """A part of a batch as the model takes it, each leaf in its own element type.
 
     Arrays and numbers become tensors of this side, on its device.
+
+    Args:
+        session: of the side.
+        value: the part.
+        inputs: whether it is the model's inputs: named ones, of an object too, are handed over by keyword.
     """
     known = session.adapter.is_tensor
 
@@ -168,4 +173,4 @@ def tensors_of(session: "Session", value: Any) -> Any:
         return leaf
 
     found = dict(leaves(value, known))
-    return rebuild(structure(value, known), lambda path: convert(found[path]))
+    return rebuild(structure(value, known), lambda path: convert(found[path]), plain=inputs)

@@ -167,7 +167,8 @@ def own(session: Session, writer: CaptureWriter, options: Own, values: Dict[str,
             answer.total = length_of(loader)
             began, size = time.perf_counter(), 0
             for given in loader:
-                inputs, labels = (tensors_of(session, part) for part in split_batch(given))
+                first, second = split_batch(given)
+                inputs, labels = tensors_of(session, first, inputs=True), tensors_of(session, second)
                 outputs = session.call(session.fresh(inputs))
                 act = partial(_take, session, writer, f"own_{answer.batches}", function, outputs, labels)
                 # the metric of the whole set is what counts; one of a last batch that is too small for it says nothing

@@ -7,7 +7,7 @@ whose batches the model does not take is not seen there.
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 
@@ -112,6 +112,12 @@ def _first(session: Session, split: str) -> Any:
         return None
 
 
+def _parts(session: Session, batch: Any) -> Tuple[Any, Any]:
+    """The inputs and the labels of a batch, as tensors."""
+    inputs, labels = split_batch(batch)
+    return tensors_of(session, inputs, inputs=True), tensors_of(session, labels)
+
+
 def _function_of(session: Session, step: str) -> Optional[Callable[[Any], Any]]:
     """What takes a batch; None where the side has no such function."""
     needed = {"train_step": ("train_step", "build_optimizer"), "loss": ("loss",), "metric": ("metric",)}[step]
@@ -123,13 +129,13 @@ def _function_of(session: Session, step: str) -> Optional[Callable[[Any], Any]]:
         return session.function("train_step")(session.model, as_given(optimizer), batch)
 
     def differentiated(batch: Any) -> Any:
-        inputs, labels = (tensors_of(session, part) for part in split_batch(batch))
+        inputs, labels = _parts(session, batch)
         result = session.function("loss")(session.call(inputs), labels)
         trainer(session).backward(scalar_of(result, session.adapter.is_tensor))
         return result
 
     def evaluated(batch: Any) -> Any:
-        inputs, labels = (tensors_of(session, part) for part in split_batch(batch))
+        inputs, labels = _parts(session, batch)
         session.adapter.train(session.model, "eval")
         with session.adapter.no_grad():
             return session.function("metric")(session.call(inputs), labels)
