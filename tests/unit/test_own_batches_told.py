@@ -72,3 +72,15 @@ def test_types_of_several_leaves_are_told_in_chinese(listed):
     )
     assert "0 为 float64 而非 float32" in told
     assert " for " not in told
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_operations_that_were_not_counted_are_not_said_to_be_none(watched):
+    counted, other = OwnBatchTaken("loss", watched=True, halves={"bfloat16": 2}), OwnBatchTaken("loss", watched=watched)
+    result = StageResult("loss", verdict=ALIGNED)
+    own_batches._say_halves(result, (counted, other))
+    assert any("that of the other side none" in note for note in result.notes) is watched
+    assert any("those of the other side were not counted" in note for note in result.notes) is not watched
+    assert [str(part) for part in result.coverage if "alone" in str(part)] == [str(part) for part in result.coverage]
+    assert bool(result.coverage) is watched
+    assert all("另一侧" in translated(note) for note in result.notes)

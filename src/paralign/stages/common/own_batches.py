@@ -147,6 +147,12 @@ def _say_halves(result: StageResult, taken: tuple[OwnBatchTaken, OwnBatchTaken])
     for number, (side, one) in enumerate(zip(SIDES, taken, strict=True)):
         if counts[number] and not counts[1 - number]:
             types = ", ".join(one.halves)
+            if not taken[1 - number].watched:
+                result.notes.append(
+                    f"{one.ran} of the {side} computes {counts[number]} operations in {types}; those of the other side were not counted: "
+                    f"the first at {_short(one.half_line)}"
+                )
+                continue
             result.coverage.append(Coverage(f"operations of {one.ran} in {types} in the {side} alone", counts[number]))
             result.notes.append(
                 f"{one.ran} of the {side} computes {counts[number]} operations in {types}, that of the other side none: "

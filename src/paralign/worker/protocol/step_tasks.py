@@ -300,12 +300,14 @@ class OwnBatchTaken:
         types: leaf of the batch -> its element type, ``text``, or the class of another object.
         raised: what the function raised.
         line: where it is defined.
+        watched: whether its operations were counted; not where the weights are no float32, or the framework shows none.
         halves: element types of less than the weights' that operations of a step computed in -> how many did.
         half_line: the user's line of the first of these.
         idle_casts: the lines that switch automatic casts on which the device does not know.
     """
 
     ran: str = ""
+    watched: bool = False
     halves: Dict[str, int] = field(default_factory=dict)
     half_line: Optional[str] = None
     idle_casts: List[str] = field(default_factory=list)

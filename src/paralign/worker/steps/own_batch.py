@@ -72,7 +72,7 @@ def _note_precisions(session: Session, act: Callable[[Any], Any], batch: Any, an
     casts = adapter.idle_casts(session.model) if isinstance(adapter, Casting) else nullcontext({})
     with casts as idle, adapter.operations(_Halves(session, answer), session.model):
         _raised(session, act, batch)
-    answer.idle_casts = list(idle)
+    answer.watched, answer.idle_casts = True, list(idle)
 
 
 class _Halves:
