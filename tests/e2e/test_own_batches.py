@@ -332,7 +332,7 @@ def test_a_metric_that_takes_its_own_outputs_alone_is_said_to_fail_for_the_check
     metric = checked(ours={"metric": marked_accuracy, "build_model": Marked}, stages=["metric"])["metric"]
     assert metric.verdict == ERROR
     assert not metric.findings
-    assert any("it fails on what the check gives it alone, which says nothing of the port" in said for said in metric.warnings)
+    assert any(said.endswith("it fails on what the check gives it alone") for said in metric.warnings)
 
 
 def test_a_metric_that_always_fails_is_said_to_fail_in_its_own_program():

@@ -2,7 +2,7 @@
 
 That is on its own model's outputs, and on its own loader's batch.
 
-One that does not is failed by what the check gives it, and nothing is said of the port.
+One that does not fails on what the check gives it alone: whether the port is at fault is not known then.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _say(result: StageResult, side: str, order: OwnBatch, taken: OwnBatchTaken, 
     if taken.raised is None:
         result.warnings.append(
             f"{order.step} of the {side} runs on the first batch of its own loader ({_listed(taken.types)}): it fails on what the check "
-            "gives it alone, which says nothing of the port"
+            "gives it alone"
         )
         return
     result.findings.append(finding(side, order, taken, recorders))
