@@ -200,7 +200,8 @@ def test_two_draws_from_one_generator_are_exchanged_before_much_else_is_tried(tm
     assert place < 3
     lines = found[place].edit.applied().decode().splitlines()
     assert lines[-2:] == ["    kept = r.random(n) < 0.4", "    kinds = r.integers(1, 4, n)"]
-    assert "comes before" in found[place].cause.en
+    assert "in the other order it does" in found[place].cause.en
+    assert "交换次序后相同" in found[place].cause.zh
 
 
 @pytest.mark.parametrize(

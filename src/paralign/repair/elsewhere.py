@@ -401,8 +401,9 @@ def _exchanged(reachable: list[_Known], likest: dict[int, tuple[float, int]], th
             for one, other in pairwise(body) if simple and body else ():
                 if not (is_step(one) and is_step(other)) or ast.dump(one) == ast.dump(other) or _acts(one) or _acts(other):
                     continue
-                weight = TURNED if _is_turned(one, other, likest, theirs) else NEIGHBOURS
-                yield turned_steps(known.source, one, other, weight + near.gain(known, one))
+                turned = _is_turned(one, other, likest, theirs)
+                weight = TURNED if turned else NEIGHBOURS
+                yield turned_steps(known.source, one, other, weight + near.gain(known, one), known=turned)
 
 
 def _is_turned(one: ast.stmt, other: ast.stmt, likest: dict[int, tuple[float, int]], theirs: list[_Known]) -> bool:

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from paralign.repair.edited_source import root_of
-from paralign.repair.edits.sentences import turned
+from paralign.repair.edits.sentences import exchanged, turned
 from paralign.repair.proposals import Proposal, name_of
 
 if TYPE_CHECKING:
@@ -65,9 +65,18 @@ def is_step(node: ast.stmt) -> bool:
     return isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr) and not is_text
 
 
-def turned_steps(source: Source, one: ast.stmt, other: ast.stmt, weight: float, rule: str = "order") -> Proposal:
-    """The proposal to write two neighbours in the other order."""
+def turned_steps(source: Source, one: ast.stmt, other: ast.stmt, weight: float, rule: str = "order", *, known: bool = False) -> Proposal:
+    """The proposal to write two neighbours in the other order.
+
+    Args:
+        source: of both.
+        one: the first.
+        other: the second.
+        weight: of the proposal.
+        rule: of the proposal.
+        known: whether the reference was seen to have them so.
+    """
     (start, middle), (behind, end) = source.span(one), source.span(other)
     text = source.text[behind:end] + source.text[middle:behind] + source.text[start:middle]
-    cause, fix = turned(*(source.segment(each).splitlines()[0] for each in (one, other)))
+    cause, fix = (turned if known else exchanged)(*(source.segment(each).splitlines()[0] for each in (one, other)))
     return Proposal(rule, source.edit(start, end, text), cause, fix, weight)

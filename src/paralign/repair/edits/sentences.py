@@ -37,6 +37,17 @@ def turned(first: str, second: str) -> tuple[Words, Words]:
     )
 
 
+def exchanged(first: str, second: str) -> tuple[Words, Words]:
+    """Two statements come in an order that no line of the reference tells of."""
+    return (
+        Words(
+            f"with `{first}` before `{second}` the candidate does not compute what the reference computes; in the other order it does",
+            f"`{first}` 先于 `{second}` 时与参考的计算不同，交换次序后相同",  # noqa: RUF001 - as above
+        ),
+        Words(f"put `{second}` before `{first}`", f"把 `{second}` 放到 `{first}` 之前"),
+    )
+
+
 def lacking(what: str, whole: str) -> tuple[Words, Words]:
     """Something is missing."""
     return (
