@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -79,7 +81,8 @@ def test_structures_keep_lists_tuples_and_nothing_apart():
         "dict": {"first": {"leaf": "first"}, "second": {"leaf": "second"}},
         "fields": "tuple",
     }
-    assert structure(OrderedDict(a=1), known) == {"dict": {"a": {"leaf": "a"}}, "fields": "object"}
+    assert structure(OrderedDict(a=1), known) == {"dict": {"a": {"leaf": "a"}}, "fields": "mapping"}
+    assert structure(Outputs(1), known) == {"dict": {"logits": {"leaf": "logits"}, "loss": {"none": None}}, "fields": "object"}
 
 
 VALUES = st.recursive(
@@ -106,6 +109,27 @@ def test_named_tuples_and_dataclasses_come_back_with_their_fields():
         _ = outputs.hidden
     with pytest.raises(IndexError):
         _ = outputs[1]  # None is left out, as outputs of models that are mappings have it
+
+
+@dataclass
+class Hiding:
+    values: object
+    keys: object
+    items: object = None
+    get: object = 4
+
+
+def test_fields_that_are_named_like_methods_of_a_dictionary_are_fields():
+    shape = structure([Hiding(1, (2, 3)), OrderedDict(values=1)], known)
+    given, mapping = rebuild(shape, lambda path: path)
+    assert (given.values, given.keys, given.items, given.get) == ("0.values", ("0.keys.0", "0.keys.1"), None, "0.get")
+    assert (given["values"], given[0], {**given}["get"]) == ("0.values", "0.values", "0.get")
+    assert structure([given, mapping], known) == shape
+    assert list(mapping.values()) == ["1.values"]  # a mapping of the user's has its methods
+    for copied in (pickle.loads(pickle.dumps(given)), copy.deepcopy(given), copy.copy(given), mapped(given, lambda leaf: leaf)):
+        assert (copied.values, copied.keys, type(copied)) == (given.values, given.keys, type(given))
+    with pytest.raises(AttributeError, match="no field 'hidden': there are values, keys, items, get"):
+        _ = given.hidden
 
 
 def test_arguments_come_back_as_plain_dicts():

@@ -206,7 +206,7 @@ class Marks:
 
     def _parts(self, value: Any) -> Optional[List[Any]]:
         if isinstance(value, dict):
-            own = list(value.items())
+            own = list(dict.items(value))
             return [each for pair in own for each in pair]
         if isinstance(value, _CONTAINERS):
             return list(value)
@@ -238,7 +238,7 @@ def says_something(adapter: Any, value: Any, depth: int = 0) -> bool:
     None cannot, nor can an empty tensor, or infinities and NaN alone.
     """
     if isinstance(value, (dict, list, tuple)):
-        parts = value.values() if isinstance(value, dict) else value
+        parts = dict.values(value) if isinstance(value, dict) else value
         return depth < DEPTH and any(says_something(adapter, each, depth + 1) for each in parts)
     if adapter.is_tensor(value):
         try:

@@ -93,7 +93,7 @@ def _gather(adapter: "Adapter", value: Any, found: List[List[float]], depth: int
     elif type(value) in (bool, int, float):
         found.append(_figures(np.asarray(value, np.float64), half=False))
     elif isinstance(value, dict):
-        for each in value.values():
+        for each in dict.values(value):
             _gather(adapter, each, found, depth + 1)
     elif isinstance(value, (list, tuple)):
         for each in value:

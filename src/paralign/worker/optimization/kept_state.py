@@ -55,7 +55,7 @@ def _told(session: "Session", value: Any, deep: int) -> Any:
 def _parts(value: Any) -> Optional[List[Any]]:
     """What a container holds, None for all else; keys may be numbers of objects, which differ."""
     if isinstance(value, dict):
-        return list(value.values())
+        return list(dict.values(value))
     return list(value) if isinstance(value, (list, tuple)) else None
 
 

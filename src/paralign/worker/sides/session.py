@@ -300,8 +300,8 @@ class Session:
         What a pass does to its inputs in place, the next does not see.
         """
         if isinstance(value, dict):
-            made = {key: self.fresh(item) for key, item in value.items()}
-            return Fields(made) if isinstance(value, Fields) else made
+            made = {key: self.fresh(item) for key, item in dict.items(value)}
+            return type(value)(made) if isinstance(value, Fields) else made
         if type(value) in (list, tuple):
             return type(value)(self.fresh(item) for item in value)
         if isinstance(value, tuple) and hasattr(value, "_fields") and not self.adapter.is_tensor(value):

@@ -323,7 +323,7 @@ class Tracer:
         held = list(getattr(owner, "__dict__", {}).values()) if code.co_varnames[0] == "self" else []
         held += [v for v in frame.f_locals.values() if isinstance(v, (list, tuple))]
         for value in held:
-            members = list(value.values()) if isinstance(value, dict) else value
+            members = list(dict.values(value)) if isinstance(value, dict) else value
             if isinstance(members, (list, tuple)) and members and all(callable(m) and not isinstance(m, type) for m in members):
                 return list(members)
         return []
@@ -403,7 +403,7 @@ def _plain(leaf: Any) -> bool:
 def _leaves(values: Any, path: str = "", depth: int = 0) -> Iterator[Tuple[str, Any]]:
     """Path and value of what is in containers and is none; lists of numbers are values."""
     if isinstance(values, dict):
-        items = list(values.items())[: None if depth == 0 else ENTRIES]
+        items = list(dict.items(values))[: None if depth == 0 else ENTRIES]
     elif isinstance(values, (list, tuple)) and not _whole(values):
         items = list(enumerate(values))[:ENTRIES]
     else:

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from paralign.adapters.base import Adapter
 
 #: a structure as JSON: {"leaf": path} | {"list"|"tuple": [...]} | {"dict": {...}} | {"none": null}; a dict that was an object has its kind
-#: beside it, {"dict": {...}, "fields": "tuple"|"object"}
+#: beside it, {"dict": {...}, "fields": "tuple"|"object"|"mapping"}
 Structure = Dict[str, Any]
 Known = Callable[[Any], bool]
 
 
-#: kinds of objects whose parts are attributes: a named tuple; a dataclass, or a mapping of a class of its own
-TUPLE, OBJECT = "tuple", "object"
+#: kinds of objects whose parts are attributes: a named tuple; a dataclass; a mapping of a class of its own
+TUPLE, OBJECT, MAPPING = "tuple", "object", "mapping"
 
 
 class Fields(Dict[str, Any]):
@@ -48,8 +48,27 @@ class Fields(Dict[str, Any]):
     def __getitem__(self, key: Any) -> Any:
         """The field of a name, of a number, or those of a slice."""
         if isinstance(key, (int, slice)) and not dict.__contains__(self, key):
-            return tuple(value for value in self.values() if value is not None)[key]
+            return tuple(value for value in dict.values(self) if value is not None)[key]
         return dict.__getitem__(self, key)
+
+
+class Attributes(Fields):
+    """The fields of a dataclass, which are its attributes whatever methods a dictionary has.
+
+    >>> given = Attributes(values=1, keys=None)
+    >>> given.values, given.keys, list(given.items())
+    (1, None, [('values', 1), ('keys', None)])
+    """
+
+    def __getattribute__(self, name: str) -> Any:
+        """The field of a name, before the method of a dictionary."""
+        if not name.startswith("__") and dict.__contains__(self, name):
+            return dict.__getitem__(self, name)
+        return super().__getattribute__(name)
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        """As a dictionary: pickling would ask for a method that a field may hide."""
+        return type(self), (dict(self),)
 
 
 @lru_cache(maxsize=None)
@@ -68,14 +87,14 @@ def _object_of(kind: Optional[str], parts: Dict[str, Any]) -> Any:
     """What stands for an object of the user's with these fields."""
     if kind == TUPLE:
         return _named(tuple(parts))(*parts.values())
-    return Fields(parts) if kind == OBJECT else parts
+    return Attributes(parts) if kind == OBJECT else Fields(parts) if kind == MAPPING else parts
 
 
 def mapped(value: Any, act: Callable[[Any], Any]) -> Any:
     """A tree with every leaf replaced; its containers are of the same kinds."""
     if isinstance(value, dict):
-        parts = {key: mapped(part, act) for key, part in value.items()}
-        return Fields(parts) if isinstance(value, Fields) else parts
+        parts = {key: mapped(part, act) for key, part in dict.items(value)}
+        return type(value)(parts) if isinstance(value, Fields) else parts
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(mapped(part, act) for part in value))
     if isinstance(value, (list, tuple)):
@@ -86,7 +105,7 @@ def mapped(value: Any, act: Callable[[Any], Any]) -> Any:
 def children(value: Any) -> Optional[List[Tuple[str, Any]]]:
     """The named children of a container, None for anything else."""
     if isinstance(value, Mapping):
-        return [(str(k), v) for k, v in value.items()]
+        return [(str(k), v) for k, v in (dict.items(value) if isinstance(value, Attributes) else value.items())]
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return list(zip(value._fields, value))
     if isinstance(value, (list, tuple)):
@@ -122,7 +141,10 @@ def structure(value: Any, known: Known, path: str = "") -> Structure:
         return {"tuple": [s for _, s in inner]}
     if type(value) is dict:
         return {"dict": dict(inner)}
-    return {"dict": dict(inner), "fields": TUPLE if isinstance(value, tuple) else OBJECT}
+    if isinstance(value, tuple):
+        return {"dict": dict(inner), "fields": TUPLE}
+    is_object = isinstance(value, Attributes) or hasattr(value, "__dataclass_fields__")
+    return {"dict": dict(inner), "fields": OBJECT if is_object else MAPPING}
 
 
 def rebuild(shape: Structure, leaf: Callable[[str], Any], *, plain: bool = False) -> Any:
