@@ -7,6 +7,7 @@ One that does not fails on what the check gives it alone: whether the port is at
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from paralign.errors import WorkerFailed
@@ -15,7 +16,7 @@ from paralign.stages.common.batch_places import place
 from paralign.worker.protocol import OwnBatch, OwnBatchTaken
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from paralign.context import Context
     from paralign.model import StageResult
@@ -39,6 +40,10 @@ OTHERS = {
     "bfloat16": ("float32",),
     "float64": ("float32",),
 }
+
+#: runs with other element types that an error is worth, each of which builds the loader anew, and seconds from which on none is begun: most
+#: errors are none of types, and a batch may have any number of leaves
+RUNS, SECONDS = 8, 30.0
 
 
 def explain(context: Context, result: StageResult) -> None:
@@ -97,30 +102,60 @@ def finding(side: str, order: OwnBatch, taken: OwnBatchTaken, recorders: tuple[R
     """
     other = "candidate" if side == "reference" else "reference"
     theirs = _taken(recorders[1], order)
-    found = next(_runs_with(recorders[0], order, taken), None)
+    found = _runs_with(recorders[0], order, taken)
     if theirs is None or not theirs.ran:
         beside = f"whether {order.step} of the {other} takes the first batch of its own was not seen"
     elif theirs.raised is None:
         beside = f"{order.step} of the {other} takes the first batch of its own, which gives {_listed(theirs.types)}"
     else:
         beside = f"so does {order.step} of the {other} on the first batch of its own ({theirs.raised.type})"
-    with_types = "" if found is None else f". With {place(found[0])} in {found[1]} it runs"
+    cast = "" if found is None else _several([place(leaf) for leaf in found[0]])
+    with_types = "" if found is None else f". With {cast} in {found[1]} it runs"
     raised = "" if taken.raised is None else taken.raised.type
     cause = (
         f"{order.step} of the {side} fails in its own program too: on the first batch of its own loader, which gives "
         f"{_listed(taken.types)} ({raised}); {beside}{with_types}"
     )
-    fix = f"cast {place(found[0])} to {found[1]} in {order.step}, or in the data set" if found is not None else "mend it there first"
+    fix = f"cast {cast} to {found[1]} in {order.step}, or in the data set" if found is not None else "mend it there first"
     return Finding(RULE, cause, fix, proven=found is not None)
 
 
-def _runs_with(recorder: Recorder, order: OwnBatch, taken: OwnBatchTaken) -> Iterator[tuple[str, str]]:
-    """Leaves of the batch, each with an element type in which the function runs."""
+def _runs_with(recorder: Recorder, order: OwnBatch, taken: OwnBatchTaken) -> tuple[tuple[str, ...], str] | None:
+    """Leaves of the batch, and an element type in which the function runs; few where few do.
+
+    All leaves of a type are cast at once first, then single ones, as far as RUNS and SECONDS go.
+    """
+    trials = _Trials(recorder, order)
+    by_type: dict[str, list[str]] = {}
     for leaf, dtype in _labels_first(taken.types):
-        for other in OTHERS.get(dtype, ()):
-            tried = _taken(recorder, OwnBatch(order.split, order.step, {leaf: other}))
-            if tried is not None and tried.ran and tried.raised is None:
-                yield leaf, other
+        by_type.setdefault(dtype, []).append(leaf)
+    wanted = [(tuple(leaves), other) for dtype, leaves in by_type.items() for other in OTHERS.get(dtype, ())]
+    whole = next((each for each in wanted if trials.runs(*each)), None)
+    singles = (((leaf,), other) for leaves, other in ([whole] if whole else wanted) for leaf in leaves)
+    return next((each for each in singles if trials.runs(*each)), whole)
+
+
+class _Trials:
+    """Runs of a function with leaves of its batch cast: a bounded number, each made once.
+
+    Args:
+        recorder: of the side.
+        order: that the function fails with.
+    """
+
+    def __init__(self, recorder: Recorder, order: OwnBatch) -> None:
+        self._recorder, self._order = recorder, order
+        self._known: dict[tuple[tuple[str, ...], str], bool] = {}
+        self._until = time.monotonic() + SECONDS
+
+    def runs(self, leaves: tuple[str, ...], dtype: str) -> bool:
+        """Whether the function was seen to run with leaves in an element type."""
+        if (leaves, dtype) not in self._known:
+            if len(self._known) >= RUNS or time.monotonic() > self._until:
+                return False
+            tried = _taken(self._recorder, OwnBatch(self._order.split, self._order.step, dict.fromkeys(leaves, dtype)))
+            self._known[leaves, dtype] = tried is not None and tried.ran != "" and tried.raised is None
+        return self._known[leaves, dtype]
 
 
 def _labels_first(types: dict[str, str]) -> Iterable[tuple[str, str]]:
@@ -130,5 +165,8 @@ def _labels_first(types: dict[str, str]) -> Iterable[tuple[str, str]]:
 
 def _listed(types: dict[str, str]) -> str:
     """The element types of a batch in words."""
-    shown = [f"{place(leaf)} in {dtype}" for leaf, dtype in types.items()]
+    return _several([f"{place(leaf)} in {dtype}" for leaf, dtype in types.items()])
+
+
+def _several(shown: list[str]) -> str:
     return ", ".join([*shown[:4], *(["…"] if len(shown) > 4 else [])])  # noqa: PLR2004 - as many fit a line
