@@ -22,6 +22,22 @@ if TYPE_CHECKING:
 #: what was copied, beside the copies: name -> what the store knew it by
 NOTE = ".copied.json"
 
+#: what stores tell of a file that is another once the file is; one of which they tell none is copied each time
+STATES = (
+    "ETag",
+    "etag",
+    "md5Hash",
+    "content_md5",
+    "md5",
+    "sha256",
+    "LastModified",
+    "last_modified",
+    "updated",
+    "mtime",
+    "modified",
+    "created",
+)
+
 
 def is_remote(path: str | os.PathLike[str]) -> bool:
     """Whether a path is a URL.
@@ -46,11 +62,15 @@ def reached(url: str) -> tuple[Any, str]:
         raise EnvironmentUnavailable("fsspec is not installed", where=url, hint="pip install 'paralign[remote]'") from fault
     try:
         system, path = url_to_fs(url)
+    except FileNotFoundError as fault:  # an archive in which something is asked for is opened at once
+        raise UsageError("nothing lies there", where=url, hint="check the URL") from fault
     except ImportError as fault:
         told = f"what {quoted(kind + '://')} needs is not installed: {shortened(str(fault))}"
         raise EnvironmentUnavailable(told, where=url, hint="install the package that the message names") from fault
     except ValueError as fault:
         raise UsageError(f"nothing reaches {quoted(kind + '://')}: {shortened(str(fault))}", where=url, hint="give a folder") from fault
+    except Exception as fault:  # packages of stores raise what they like
+        raise _unread(url, fault) from fault
     return system, str(path).rstrip("/")
 
 
@@ -84,6 +104,8 @@ class Fetched:
         self._folder = into if into is not None else Path(tempfile.mkdtemp(dir=passing()))
         self._known = self._asked(self._base)
         self.is_folder = self._known["type"] == "directory"
+        #: of the file, or of the last folder; the part of a chained URL that names it
+        self.name = PurePosixPath(self._base).name
 
     def all(self) -> Path:
         """The copy of the file, or of the folder with all that lies in it.
@@ -93,7 +115,7 @@ class Fetched:
             WriteFailed: a copy cannot be written.
         """
         if not self.is_folder:
-            return self.file(PurePosixPath(self._base).name)
+            return self.file(self.name)
         for path in self._listed():
             self.file(path.removeprefix(self._base).lstrip("/"))
         return self._folder
@@ -104,7 +126,7 @@ class Fetched:
         Raises:
             UsageError: the store does not answer.
         """
-        return bool(self._asked_for(lambda: self._system.exists(f"{self._base}/{name}")))
+        return bool(self._asked_for(lambda: self._system.exists(f"{self._base}/{name}" if self._base else name)))
 
     def file(self, name: str) -> Path:
         """The copy of a file in the folder, or of the file itself or one beside it.
@@ -117,12 +139,12 @@ class Fetched:
         if not parts or ".." in parts or name.startswith("/") or "\\" in name or "\0" in name:
             raise UsageError(f"the file {quoted(name)} does not lie below it", where=self.url, hint="rename it in the store")
         base = self._base if self.is_folder else self._base.rpartition("/")[0]
-        path = f"{base}/{name}"
+        path = f"{base}/{name}" if base else name
         known = self._known if path == self._base else self._asked(path)
-        mark = [known.get("size"), self._system.ukey(path)]
+        mark = [known.get("size"), *(str(known[key]) for key in STATES if known.get(key))]
         target = self._folder.joinpath(*parts)
         noted = self._noted()
-        if noted.get(name) == mark and target.is_file() and target.stat().st_size == mark[0]:
+        if len(mark) > 1 and noted.get(name) == mark and target.is_file() and target.stat().st_size == mark[0]:
             return target
         self._copy(path, target)
         self._write(self._folder / NOTE, json.dumps({**noted, name: mark}))
@@ -183,10 +205,13 @@ class Fetched:
         except FileNotFoundError as fault:
             raise UsageError("nothing lies there", where=self.url, hint="check the URL") from fault
         except Exception as fault:  # packages of stores raise what they like
-            told = shortened(one_line(str(fault)) or type(fault).__name__)
-            raise UsageError(
-                f"it cannot be read: {told}", where=self.url, hint="check the URL, and the credentials of the store"
-            ) from fault
+            raise _unread(self.url, fault) from fault
+
+
+def _unread(url: str, fault: Exception) -> UsageError:
+    """The error for what a store raises when it is read."""
+    told = shortened(one_line(str(fault)) or type(fault).__name__)
+    return UsageError(f"it cannot be read: {told}", where=url, hint="check the URL, and the credentials of the store")
 
 
 class Destination:

@@ -61,3 +61,18 @@ def test_what_nothing_moves_stays_too_weak(tmp_path, tail):
     stage = forward(tmp_path, tail, tail)
     assert stage.verdict == UNDERPOWERED
     assert any("output.tail is constant: it can agree" in warning for warning in stage.warnings)
+
+
+SATURATED = "(self.tail * torch.clamp(self.line(x).sum(-1) + 20, max=6.0))"
+
+
+@pytest.mark.parametrize(
+    ("reference", "candidate"),
+    [
+        (SATURATED, SATURATED.replace("self.line(x)", "3 * torch.tanh(self.line(x.flip(-1)))")),
+        ("(self.tail * 6.0).expand(len(x))", SATURATED),
+        (SATURATED, "(self.tail * 6.0).expand(len(x))"),
+    ],
+)
+def test_what_is_constant_by_chance_stays_too_weak(tmp_path, reference, candidate):
+    assert forward(tmp_path, reference, candidate).verdict == UNDERPOWERED

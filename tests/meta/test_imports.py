@@ -19,7 +19,7 @@ import paralign
 SOURCE = Path(paralign.__file__).parent
 
 #: from top to bottom; a folder may import only what stands below it (and itself)
-ORDER = ["__main__", "cli", "commands", "agents", "testing", "sweeping", "verification", "api", "repair", "streaming", "checking", "scaffold", "progress", "report", "port", "conversion", "stages", "locate", "context", "align", "comparison", "training", "lite", "formats", "weights", "catalogue", "run", "remote", "worker", "trainlog", "adapters", "compat", "init", "capture",
+ORDER = ["__main__", "cli", "commands", "agents", "testing", "sweeping", "verification", "api", "repair", "streaming", "checking", "scaffold", "progress", "report", "port", "conversion", "stages", "locate", "context", "align", "comparison", "training", "lite", "formats", "weights", "catalogue", "run", "remote", "ray_session", "worker", "trainlog", "adapters", "compat", "init", "capture",
          "model", "registry", "dtypes", "errors", "__init__"]  # fmt: skip
 
 #: folders that are put on a user's own interpreter

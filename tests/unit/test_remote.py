@@ -91,7 +91,9 @@ def test_a_conversion_from_url_to_url(stored, tmp_path, capsys):
     assert refused.value.where == "memory://made/model.safetensors"
     found = convert_weights("memory://models/model.npz", "memory://shards/model.safetensors", max_shard_bytes=60)
     assert found.urls[-1] == "memory://shards/model.safetensors.index.json"
-    assert json.loads(found.to_json())["files"] == found.urls
+    report = json.loads(found.to_json())
+    assert report["files"] == found.urls
+    assert (report["source"], report["destination"]) == ("memory://models/model.npz", "memory://shards/model.safetensors")
     assert_whole(open_checkpoint("memory://shards"))
     with pytest.raises(UsageError, match="the destination is there already"):
         convert_weights("memory://models/model.npz", "memory://shards/model.safetensors", max_shard_bytes=60)
@@ -177,6 +179,33 @@ def test_a_copy_that_was_cut_short_leaves_nothing(stored, tmp_path, monkeypatch)
     with pytest.raises(UsageError, match="connection reset"):
         fetched("memory://models/model.npz", tmp_path / "copies")
     assert [path.name for path in (tmp_path / "copies").iterdir()] == []
+
+
+def test_an_archive_at_a_url(stored, tmp_path):
+    import zipfile
+
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+        archive.write(tmp_path / "model.npz", "model.npz")
+        archive.write(tmp_path / "model.npz", "inner/model.npz")
+    for name in ("model.npz", "inner/model.npz"):
+        assert_whole(open_checkpoint(f"zip://{name}::file://{tmp_path / 'all.zip'}"))
+    with pytest.raises(UsageError, match="nothing lies there"):
+        open_checkpoint(f"zip://model.npz::file://{tmp_path / 'none.zip'}")
+    (tmp_path / "bad.zip").write_bytes(b"no archive")
+    with pytest.raises(UsageError, match="it cannot be read"):
+        open_checkpoint(f"zip://model.npz::file://{tmp_path / 'bad.zip'}")
+
+
+def test_a_file_of_which_a_store_tells_its_size_alone_is_copied_each_time(stored, tmp_path, monkeypatch):
+    told = type(stored).info
+    monkeypatch.setattr(type(stored), "info", lambda self, path, **_: {k: told(self, path)[k] for k in ("name", "size", "type")})
+    path = fetched("memory://models/model.npz", tmp_path / "copies")
+    other = {name: value + 1 for name, value in TENSORS.items()}
+    np.savez(tmp_path / "other.npz", **other)
+    stored.pipe_file("/models/model.npz", (tmp_path / "other.npz").read_bytes())
+    assert path.stat().st_size == (tmp_path / "other.npz").stat().st_size
+    found = values(open_checkpoint(fetched("memory://models/model.npz", tmp_path / "copies")))
+    np.testing.assert_array_equal(found["layer0.weight"], other["layer0.weight"])
 
 
 def test_without_fsspec_the_extra_is_named(monkeypatch):

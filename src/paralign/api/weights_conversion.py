@@ -77,6 +77,7 @@ def convert_weights(
         UnsafeFile, CaptureFormatError, UnsupportedTensor: as :func:`paralign.formats.open_checkpoint`.
         WorkerFailed: a model cannot be built.
     """
+    asked = str(source) if is_remote(source) else "", str(destination) if is_remote(destination) else ""
     store = Destination(str(destination)) if is_remote(destination) else None
     if store is not None:
         _check_url(store, overwrite=overwrite or dry_run)
@@ -90,6 +91,7 @@ def convert_weights(
     else:
         with tempfile.TemporaryDirectory(prefix="paralign-") as scratch, _modelled(model, inputs, Path(scratch), step) as context:
             found = modelled.plan(context, checkpoint, Path(destination), wanted, prove=prove, origin=origin, progress=step)
+    found.asked = asked
     found.shapes = {name: tuple(entry.shape) for name, entry in checkpoint.entries.items()}
     if found.verdict != INCOMPLETE:
         plain.carry(found, checkpoint, dry_run=dry_run, overwrite=overwrite, max_shard_bytes=max_shard_bytes, progress=progress)

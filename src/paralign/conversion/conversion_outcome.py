@@ -44,6 +44,7 @@ class Conversion:
         bytes: of these files.
         seconds: that the writing took.
         urls: where the files were put, one after the other, if the destination is a URL; then ``files`` were passing.
+        asked: the URLs of source and destination, '' of what is a path.
     """
 
     source: Path
@@ -66,6 +67,7 @@ class Conversion:
     bytes: int = 0
     seconds: float = 0.0
     urls: list[str] = field(default_factory=list)
+    asked: tuple[str, str] = ("", "")
 
     @property
     def unchanged(self) -> int:
@@ -88,8 +90,8 @@ class Conversion:
             source_shape, destination_shape = self.shapes_of(way)
             tensors.append({**way._asdict(), "source_shape": source_shape, "destination_shape": destination_shape})
         told: dict[str, Any] = {
-            "source": str(self.source),
-            "destination": str(self.destination),
+            "source": self.asked[0] or str(self.source),
+            "destination": self.asked[1] or str(self.destination),
             "verdict": self.verdict,
             "frameworks": dict(zip(("source", "destination"), self.frameworks, strict=True)),
             "error": error,

@@ -5,7 +5,7 @@ Shards are found through their index.
 
 from __future__ import annotations
 
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paralign.capture.bounds import HEADER, TENSORS, checked_path, open_regular
@@ -73,7 +73,7 @@ def fetched(url: str | os.PathLike[str], into: Path | None = None) -> Path:
         WriteFailed: a copy cannot be written.
     """
     source = Fetched(str(url), into)
-    name = PurePosixPath(str(url)).name
+    name = source.name
     if source.is_folder:
         name = next((usual for usual in USUAL if source.holds(usual)), "")
     if not name:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -12,6 +13,8 @@ from paralign.locate.formula import repaired as repairing
 from paralign.locate.gradients.gradient_patching import proven
 from paralign.locate.laboratory.few_samples import few_samples
 from paralign.locate.laboratory.watched import Recorded, Watched
+from paralign.locate.reaching import reached
+from paralign.locate.runs.dataflow import Graph
 from paralign.locate.shared_lines import divergences as divergences_of
 from paralign.locate.suspects import differing_constants, element_types, one_sided, other_ways, random_operations, unreached
 from paralign.locate.suspects.faint import faint
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from paralign.context import Context
     from paralign.dtypes import Typed
     from paralign.locate.laboratory.few_samples import Few
-    from paralign.locate.runs.dataflow import Graph, Value
+    from paralign.locate.runs.dataflow import Value
     from paralign.locate.runs.judgement import Judgement
     from paralign.locate.types import Guilt
 
@@ -75,6 +78,27 @@ def forward(context: Context, *, diverged: bool = False) -> Searched:
     if searched is not None:
         return searched
     return _searched(Watched(context, Operations([DOUBLE, NATIVE]), {"inputs": context.inputs}), diverged=diverged)
+
+
+def made_of_numbers(context: Context) -> tuple[set[str], set[str]]:
+    """The outputs of either side to which parameters of one number alone lead, and no input.
+
+    Raises:
+        WorkerFailed: a side fails when it is watched.
+    """
+    if context.inputs is None or not context.observed:
+        return set(), set()
+    watched = Watched(context, Operations([DOUBLE, NATIVE]), {"inputs": context.inputs})
+    graphs = [Graph(capture, watched.run_name) for capture in (watched.reference, watched.candidate)]
+    first, second = ({path for path, value in graph.outputs.items() if _is_of_numbers(value)} for graph in graphs)
+    return first, second
+
+
+def _is_of_numbers(value: Value) -> bool:
+    """Whether a value is made of parameters of one number, and of nothing else."""
+    behind = reached([value], lambda each: each.maker.inputs if each.maker is not None else [])
+    leaves = [each for each in behind if each.maker is None or not each.maker.inputs]
+    return bool(leaves) and all(each.is_parameter and math.prod(each.record.shape) == 1 for each in leaves)
 
 
 def _watched_few(context: Context) -> tuple[Few, Watched] | None:

@@ -47,7 +47,7 @@ _TENSOR = {
     "source": str,
 }
 _TABLES: dict[str, dict[str, Any]] = {
-    "model": {"streaming": bool, "blocks": str, "sample": int, "jobs": int, "free_running": bool},
+    "model": {"streaming": bool, "blocks": str, "sample": int, "jobs": int, "free_running": bool, "engine": str},
     "reference": _SIDE,
     "candidate": _SIDE,
     "data": {"split": str, "splits": list, "samples": int, "batches": int, "most": int, "limit": int, "manifest": (str, dict)},
@@ -88,12 +88,16 @@ class SideSettings:
     elsewhere: str = ""
 
 
+#: what starts the units of a streamed check
+LOCAL, RAY = "local", "ray"
+
+
 @dataclass(frozen=True)
 class Streaming:
     """``[model]``: whether the model runs block by block, and which list has its blocks.
 
     ``sample``: how many more than one of each kind are run. ``jobs``: units that are checked at a time. ``free_running``: run each side
-    through all of its blocks with its own weights, too.
+    through all of its blocks with its own weights, too. ``engine``: whether units are processes started here, or tasks of Ray.
     """
 
     streaming: bool = False
@@ -101,6 +105,7 @@ class Streaming:
     sample: int = 2
     jobs: int = 1
     free_running: bool = False
+    engine: str = LOCAL
 
 
 @dataclass
@@ -230,6 +235,9 @@ def _streaming(table: dict[str, Any], path: Path) -> Streaming:
     found = Streaming(**table.get("model", {}))
     if found.sample < 0:
         raise UsageError("'sample' must not be negative", where=f"{path}: [model]")
+    if found.engine not in (LOCAL, RAY):
+        told = f"there is no engine {quoted(found.engine)}{did_you_mean(found.engine, (LOCAL, RAY))}"
+        raise UsageError(told, where=f"{path}: [model]", hint=f"choose one of: {LOCAL}, {RAY}")
     if found.jobs < 1:
         raise UsageError("'jobs' must be above 0", where=f"{path}: [model]")
     if found.free_running and "checkpoint" not in table["candidate"]:

@@ -21,9 +21,10 @@ from paralign.errors import UsageError, WorkerFailed
 from paralign.formats.opening import fetched
 from paralign.model import ALIGNED, DIVERGED, NOT_TESTED, CheckResult, Coverage, StageResult, overall
 from paralign.run import inputs as tensors
+from paralign.run.project import RAY
 from paralign.run.recorder import both
 from paralign.stages.common.judging import AGAINST, FLOAT64, PARTLY, PERTURBATION, ROUNDING, Noises, settle
-from paralign.streaming import free_running, kept_unit, ranges
+from paralign.streaming import free_running, kept_unit, on_ray, ranges
 from paralign.streaming.stored_weights import Kept, compare_stored
 from paralign.streaming.unit import SIDES, STAGES, Outcome, Unit, Units, check_all
 from paralign.worker.passes.blockwise import SHELL
@@ -152,7 +153,8 @@ def _check_units(run: _Check, wanted: list[Unit]) -> Units:
     """Check units, some at a time, and add what they came to in their order."""
     narrowed = replace(run.project, reference=replace(run.project.reference, checkpoint=run.readable["reference"]))
     units = Units(narrowed, run.folder, fresh=run.fresh, lock=run.lock)
-    outcomes = check_all(units, wanted, run.project.streaming.jobs, run.progress)
+    every = on_ray.check_all if run.project.streaming.engine == RAY else check_all
+    outcomes = every(units, wanted, run.project.streaming.jobs, run.progress)
     for unit, outcome in zip(wanted, outcomes, strict=True):
         _take(run, unit, outcome)
     reused = [unit.title for unit, outcome in zip(wanted, outcomes, strict=True) if outcome.reused]

@@ -6,13 +6,13 @@ worker dies; what a sweep that was cut short has finished is in the store.
 
 from __future__ import annotations
 
-import os
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from paralign.errors import EnvironmentUnavailable, UsageError, one_line, shortened
+from paralign.errors import UsageError, one_line, shortened
+from paralign.ray_session import LOOK, SAID, Session
 from paralign.sweeping.into_store import check_into, state_of, workplace
-from paralign.sweeping.one_port import GB, LOOK, SAID, Outcome, check, from_json
+from paralign.sweeping.one_port import GB, Outcome, check, from_json
 from paralign.sweeping.store import Store
 
 if TYPE_CHECKING:
@@ -21,12 +21,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from paralign.sweeping.ports import Port
-
-#: times that a port is begun again whose worker died: one that takes its machine down each time is given up
-AGAIN = 3
-
-#: the variable by which Ray finds a cluster
-ADDRESS = "RAY_ADDRESS"
 
 
 class Cluster:
@@ -43,33 +37,16 @@ class Cluster:
     """
 
     def __init__(self, store: Store, jobs: int) -> None:
-        self._ray = _imported()
+        self._session = Session(jobs, "--engine ray", "sweep without --engine ray")
+        self._ray, self._shared = self._session.ray, self._session.is_shared
         self._store = store
-        self._own = not self._ray.is_initialized()
-        self._shared = not self._own or ADDRESS in os.environ
-        if self._own:
-            self._start(jobs)
-        self._task = self._ray.remote(max_retries=AGAIN, num_cpus=1)(_task)
+        self._task = self._session.task(_task)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None) -> None:
-        if self._own:
-            self._ray.shutdown()
-
-    def _start(self, jobs: int) -> None:
-        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
-        address = os.environ.get(ADDRESS)
-        try:
-            if address is None:
-                self._ray.init("local", num_cpus=jobs, include_dashboard=False, **quiet)
-            else:
-                self._ray.init(address, **quiet)
-        except Exception as fault:  # Ray raises plain Exception where its processes take too long to start
-            told = f"Ray does not start: {shortened(one_line(str(fault)), SAID)}"
-            hint = "sweep without --engine ray" if address is None else f"start the cluster, or unset {ADDRESS}"
-            raise EnvironmentUnavailable(told, where=address or "this machine", hint=hint) from fault
+        self._session.__exit__(kind, fault, trace)
 
     def check(self, port: Port, stop: threading.Event) -> Outcome:
         """Check a port as a task; whatever happens to it is its outcome.
@@ -124,13 +101,3 @@ def _task(port: Port, root: str) -> bytes:
     store = Store(root)
     with workplace(store) as work:
         return check_into(store, port, work, threading.Event(), check).to_json()
-
-
-def _imported() -> Any:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody is told of a check
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # devices stay visible to the sides of a port
-    try:
-        import ray
-    except ImportError as fault:
-        raise EnvironmentUnavailable("Ray is not installed", where="--engine ray", hint="pip install 'paralign[ray]'") from fault
-    return ray

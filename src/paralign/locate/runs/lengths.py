@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from paralign.locate.runs.dataflow import Graph, Operation
     from paralign.locate.runs.judgement import Judgement
 
-#: what such layers are called, in part
-LAYERS = ("gru", "lstm", "rnn")
+#: what such layers are called
+LAYERS = ("gru", "lstm", "rnn", "simplernn")
 
 #: what packs sequences by their lengths, before a layer; and the kernel that takes lengths itself
 PACK, KERNEL = "_pack_padded_sequence", "rnn"
@@ -24,24 +24,22 @@ SAID = "the reference's layer is given the length of each sequence and the candi
 def are_missing(judgement: Judgement, operation: Operation) -> bool:
     """Whether an operation is of a recurrent layer without lengths.
 
-    More of the reference's have some then.
+    The reference's layer of the same weights has some then.
     """
     layer = judgement.candidate.kinds.get(operation.module, "").lower()
-    if not any(word in layer for word in LAYERS) or any(_takes_lengths(o) for o in _of_layer(judgement.candidate, operation.module)):
+    if layer not in LAYERS or _has_lengths(judgement.candidate, operation.module):
         return False
-    return _count(judgement.candidate) < _count(judgement.reference)
+    homes = judgement.homes.items()
+    theirs = {name.rpartition(".")[0] for name, home in homes if home.rpartition(".")[0] == operation.module}
+    return any(_has_lengths(judgement.reference, module) for module in theirs)
 
 
-def _of_layer(graph: Graph, module: str) -> list[Operation]:
-    """A layer's operations, and those that pack what it is called with."""
+def _has_lengths(graph: Graph, module: str) -> bool:
+    """Whether a layer takes lengths itself, or what was packed by them."""
     own = [each for each in graph.operations if each.module == module]
-    made = {value.maker for each in own for value in each.inputs}
-    return own + [each for each in graph.operations if each.kind == PACK and each in made]
+    packed = {value.maker for each in own for value in each.inputs if value.maker is not None and value.maker.kind == PACK}
+    return bool(packed) or any(_takes_lengths(each) for each in own)
 
 
 def _takes_lengths(operation: Operation) -> bool:
-    return operation.kind == PACK or (operation.kind == KERNEL and any(v.record.dtype in WHOLE for v in operation.inputs))
-
-
-def _count(graph: Graph) -> int:
-    return sum(map(_takes_lengths, graph.operations))
+    return operation.kind == KERNEL and any(value.record.dtype in WHOLE for value in operation.inputs)

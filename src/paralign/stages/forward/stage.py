@@ -90,7 +90,8 @@ def _of_single_numbers(context: Context, result: StageResult) -> StageResult:
     constant = [p for p in result.pairs if p.verdict == UNDERPOWERED and p.reference is not None and _is_constant(p.reference, reference)]
     if not constant or not any(p.judged and p.verdict == ALIGNED for p in result.pairs):
         return result
-    values = moved_weights.numbers(context)
+    both = _of_numbers(context, constant)
+    values = moved_weights.numbers(context) if both[0] else {}
     again = _judged_moved(context, values) if values else None
     if again is None or isinstance(again, WorkerFailed):
         return result
@@ -98,7 +99,7 @@ def _of_single_numbers(context: Context, result: StageResult) -> StageResult:
         again.notes.insert(0, moved_weights.by_numbers(values))
         return again
     later = {pair.key: pair for pair in again.pairs}
-    if not all(pair.key in later and _has_moved(pair, later[pair.key]) for pair in constant):
+    if not both[1] or not all(pair.key in later and _has_moved(pair, later[pair.key]) for pair in constant):
         return result
     said = weakest(result)
     for pair in constant:
@@ -108,6 +109,20 @@ def _of_single_numbers(context: Context, result: StageResult) -> StageResult:
     result.verdict = result.verdict_of_pairs
     result.notes = [note for note in result.notes if note != said]
     return result
+
+
+def _of_numbers(context: Context, pairs: list[Pair]) -> tuple[bool, bool]:
+    """Whether parameters of one number alone lead to outputs, on either side, as was watched.
+
+    Others may be constant by chance.
+    """
+    try:
+        known = pipeline.made_of_numbers(context)
+    except WorkerFailed:
+        return False, False
+    first = all(pair.reference is not None and pair.reference.leaf in known[0] for pair in pairs)
+    second = all(pair.candidate is not None and pair.candidate.leaf in known[1] for pair in pairs)
+    return first, second
 
 
 def _has_moved(before: Pair, after: Pair) -> bool:
