@@ -1,4 +1,4 @@
-"""A session of Ray: the one that this process has, the cluster at ``RAY_ADDRESS``, or one of its own here."""
+"""A session of Ray: one of its own here, the cluster at ``RAY_ADDRESS``, or the present one."""
 
 from __future__ import annotations
 

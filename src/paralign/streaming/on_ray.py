@@ -1,4 +1,4 @@
-"""Units of a streamed check as tasks of Ray, on this machine or on the machines of a cluster.
+"""Units of a streamed check as tasks of Ray, here or on the machines of a cluster.
 
 A task leaves what its unit came to in the output folder, as a check here does. Ray starts it again, elsewhere if need be, where its
 worker dies; units that a check which was cut short had done are not run again.
