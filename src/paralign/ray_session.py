@@ -1,4 +1,4 @@
-"""A session of Ray: one of its own here, the cluster at ``RAY_ADDRESS``, or the present one."""
+"""A session of Ray: one of its own, the cluster at ``RAY_ADDRESS``, or the present one."""
 
 from __future__ import annotations
 
