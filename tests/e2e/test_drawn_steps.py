@@ -74,10 +74,9 @@ def test_a_right_port_is_aligned_and_its_steps_were_compared(random):
 def test_a_wrong_momentum_behind_a_functional_dropout_diverges():
     result = backward("train", momentum=0.99)
     assert result.verdict == "diverged"
-    assert {p.key for p in result.pairs if p.verdict == "diverged"} == {
-        "buffer_0 n.running_mean (train)",
-        "buffer_0 n.running_var (train)",
-    }
+    wrong = {p.key for p in result.pairs if p.verdict == "diverged"}
+    assert {"buffer_0 n.running_mean (train)", "buffer_0 n.running_var (train)"} <= wrong
+    assert all(" n.running_" in key for key in wrong)
 
 
 def test_a_wrong_decay_of_a_model_that_is_random_in_eval_mode_has_its_cause():
