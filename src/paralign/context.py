@@ -14,7 +14,7 @@ from paralign.registry import BY_NAME, SIGNATURES
 from paralign.run import inputs as tensors
 from paralign.run.recorder import both
 from paralign.worker.protocol import Evaluate, InRuns, runs_of
-from paralign.worker.sides.session import DOUBLE, NATIVE
+from paralign.worker.sides.session import DOUBLE, HALVES, NATIVE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -111,6 +111,13 @@ class Context:
     moved: dict[str, Typed] = field(default_factory=dict)
     #: when the first faulty line was confirmed, in seconds of ``time.perf_counter``; None where none was
     confirmed_at: float | None = None
+
+    @property
+    def halves_apart(self) -> bool:
+        """Whether one side's native outputs are float16 or bfloat16, and the other's are not, as the forward pass has shown."""
+        captures = self.artifacts.get("forward", ())
+        halves = [any(r.dtype in HALVES for r in capture.select(name="output", run=NATIVE)) for capture in captures]
+        return len(set(halves)) > 1
 
     def note_confirmed(self, moments: Sequence[float]) -> None:
         """Note when faulty lines were confirmed; the first moment of a check counts."""

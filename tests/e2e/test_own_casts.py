@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from paralign import Side, check
-from paralign.model import ALIGNED, UNDERPOWERED
+from paralign.api import check_project
+from paralign.model import ALIGNED, DIVERGED, UNDERPOWERED
 
 torch = pytest.importorskip("torch")
 paddle = pytest.importorskip("paddle")
@@ -120,5 +121,39 @@ def test_without_casts_nothing_is_said():
 
 
 def test_outputs_that_casts_of_the_reference_made_bfloat16_are_given_as_the_port_has_its_own():
-    result = checked({}, {}, ["metric", "loss"], model=Cast)
-    assert [stage.verdict for stage in result.stages] == [ALIGNED, ALIGNED]
+    result = checked({}, {}, ["forward", "metric", "loss"], model=Cast)
+    assert [result[name].verdict for name in ("metric", "loss")] == [ALIGNED, ALIGNED]
+
+
+HALF = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.line = torch.nn.Linear(6, 3)
+
+    def forward(self, x):
+        with torch.autocast("cpu", torch.bfloat16):
+            return self.line(x)
+
+def build_model():
+    torch.manual_seed(0)
+    return Net()
+
+def build_dataloader(split="train"):
+    generator = torch.Generator().manual_seed(0)
+    return [(torch.randn(64, 6, generator=generator), torch.arange(64) % 3) for _ in range(2)]
+
+def metric(outputs, labels):
+    return {{"spread": (outputs{whole} * 300).softmax(1).std().item()}}
+"""
+
+
+@pytest.mark.parametrize(("whole", "verdict"), [(".float()", ALIGNED), ("", DIVERGED)])
+def test_outputs_that_the_port_casts_too_stay_as_they_are(tmp_path, whole, verdict):
+    sides = '[reference]\nframework = "torch"\n[candidate]\nframework = "torch"\n'
+    (tmp_path / "paralign.toml").write_text(f'stages = ["weights", "forward", "metric"]\n{sides}[inputs]\nshape = [64, 6]\n')
+    (tmp_path / "reference.py").write_text(HALF.format(whole=".float()"))
+    (tmp_path / "candidate.py").write_text(HALF.format(whole=whole))
+    assert check_project(tmp_path)[0].stages[2].verdict == verdict

@@ -41,7 +41,7 @@ def compare(context: Context, result: StageResult, evaluation: Capture, method: 
     if method is not FLOAT64 or not about.loader or result.wrong:
         return
     values = {"evaluation": evaluation}
-    captures = context.record_both("loss-batches", BatchLosses([DOUBLE, NATIVE]), values)
+    captures = context.record_both("loss-batches", BatchLosses([DOUBLE, NATIVE], context.halves_apart), values)
     left_out = _left_out(result, *(BatchLosses.answer(c) for c in captures))
     tolerance = context.settings.tolerance_of("loss")
     ends = (final(capture, run=DOUBLE) for capture in captures)

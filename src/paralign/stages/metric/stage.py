@@ -45,7 +45,7 @@ def run(context: Context) -> StageResult:
         note = "no labels: define build_dataloader(split) or labels() in the reference, or set [labels] in paralign.toml"
         return StageResult("metric", notes=[note], lacks=["labels() in the reference"])
     evaluation, prepared = _evaluation(context)
-    reference, candidate = context.record_both("metric", Metric(tolerant=True), {"evaluation": evaluation})
+    reference, candidate = context.record_both("metric", Metric(tolerant=True, widens=context.halves_apart), {"evaluation": evaluation})
     result = spent(StageResult("metric"), reference, candidate)
     left_out = _say_failed(context, result, reference, candidate, evaluation)
     taken = [[r for r in capture.records if r.name not in left_out] for capture in (reference, candidate)]
@@ -136,7 +136,7 @@ def _say_failed(context: Context, result: StageResult, reference: Capture, candi
     """
     left_out, failed = (Metric.answer(capture).failed for capture in (reference, candidate))
     if any(name not in left_out for name in failed):
-        context.candidate.record("metric-alone", Metric(), {"evaluation": evaluation})
+        context.candidate.record("metric-alone", Metric(widens=context.halves_apart), {"evaluation": evaluation})
     for name, why in left_out.items():
         other = "as the candidate's does" if name in failed else "the candidate's does not"
         result.notes.append(f"the reference's metric fails on {name.replace('_', ' ')} ({why}), {other}: left out")
@@ -181,7 +181,9 @@ def _grant_noise(context: Context, result: StageResult, reference: Capture, eval
     if not wrong:
         return
     skipped = tuple(Metric.answer(reference).failed)
-    capture = context.reference.record("metric-noise", Metric(noise=True, skip=skipped), {"evaluation": evaluation})
+    capture = context.reference.record(
+        "metric-noise", Metric(noise=True, skip=skipped, widens=context.halves_apart), {"evaluation": evaluation}
+    )
     runs: dict[tuple[str, str], dict[str, Typed]] = defaultdict(dict)
     for record in capture.records:
         if record.location is not None:

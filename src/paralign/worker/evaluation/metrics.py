@@ -107,7 +107,7 @@ def metric(session: Session, writer: CaptureWriter, options: Metric, values: Dic
 
     For ``noise``, how far the metric moves by rounding, in place of all that: :func:`_metric_noise`.
     """
-    given = values["evaluation"]
+    given, session.widens = values["evaluation"], options.widens
     if options.noise:
         return _metric_noise(session, writer, given, options.skip)
     count = Evaluate.answer(given).batches
@@ -363,7 +363,7 @@ def as_tensors(session: Session, arrays: Arrays) -> Any:
         value = arrays[1][path]
         if isinstance(value, str):
             return value
-        whole = value.dtype in HALVES and value.dtype not in session.precisions()
+        whole = session.widens and value.dtype in HALVES
         return session.tensor(value, NATIVE, SINGLE if whole else "")
 
     return rebuild(arrays[0], leaf)

@@ -53,11 +53,13 @@ class Metric(Task[MetricTaken], task="metric"):
     Or, for ``noise``, how far rounding moves it.
 
     ``tolerant``: a batch on which it raises is left out and told, as long as there is another. ``skip``: points that are left out.
+    ``widens``: half outputs are given in float32, for only one side makes such.
     """
 
     noise: bool = False
     tolerant: bool = False
     skip: Tuple[str, ...] = ()
+    widens: bool = False
 
 
 @dataclass

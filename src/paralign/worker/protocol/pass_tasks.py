@@ -192,7 +192,12 @@ class BatchesJudged(Ran):
 
 @dataclass(frozen=True)
 class BatchLosses(InRuns[BatchesJudged], task="batch_losses"):
-    """The loss of every recorded batch of an evaluation, without gradients."""
+    """The loss of every recorded batch of an evaluation, without gradients.
+
+    ``widens``: as of ``Metric``.
+    """
+
+    widens: bool = False
 
 
 @dataclass

@@ -101,6 +101,7 @@ class Session:
         self._revision = revision
         self._give_back: Optional[Callable[[], None]] = None
         self._gradients = _Gradients()
+        self.widens = False  # whether half outputs are given in float32, as one side's are whole; told by tasks
         #: seconds that the imports of this session took, until a capture tells of them
         self.prepared = 0.0
         #: id of a module -> the lines that constructed it
@@ -409,15 +410,14 @@ class Session:
             name: the tree's name in the capture.
             precision: what floating leaves become in other runs, '' to leave them as they are.
             values_of: the run whose values are taken, '' for records without a run.
-            whole: give what automatic casts have made float16 or bfloat16 in float32, which a side without casts has there.
+            whole: give outputs of float16 or bfloat16 in float32, where a task has told that one side's are none.
         """
         shape = capture.manifest.settings["trees"][name]
         found = {r.leaf: r for r in capture.select(name=name, run=values_of) if "module" not in r.attrs}
-        kept = self.precisions() if whole and any(r.dtype in HALVES for r in found.values()) else set(HALVES)
 
         def leaf(path: str) -> Any:
             record = found[path]
-            own = SINGLE if record.dtype in HALVES and record.dtype not in kept else precision
+            own = SINGLE if whole and self.widens and record.dtype in HALVES else precision
             return record.text if record.text is not None else self.tensor(capture.value(record), run, own)
 
         return rebuild(shape, leaf, plain=name.partition("_")[0] == "inputs")

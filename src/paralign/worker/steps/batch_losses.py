@@ -22,7 +22,7 @@ def batch_losses(session: "Session", writer: "CaptureWriter", options: BatchLoss
 
     A batch on which it fails is told in the answer.
     """
-    evaluation = values["evaluation"]
+    evaluation, session.widens = values["evaluation"], options.widens
     answer = BatchesJudged(batches=Evaluate.answer(evaluation).batches)
     for run in options.runs:
         attempt_run(answer, run, partial(_losses, session, writer, run, evaluation, answer))
