@@ -145,3 +145,49 @@ def test_places_of_equal_elements_are_told_where_they_may_be_used(tmp_path):
 def test_what_a_program_says_of_its_values(program, narrow, nan):
     tree = ast.parse(program)
     assert (holds_narrow(tree), holds_nan(tree)) == (narrow, nan)
+
+
+NORMALISED = """
+import copy
+import json
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(2, 4, 1)
+        self.norm = nn.GroupNorm(2, 4)
+
+    def forward(self, x):
+        return self.norm(self.conv(x))
+
+
+def start(layer):
+    if type(layer) in (nn.BatchNorm2d, nn.GroupNorm):
+        nn.init.constant_(layer.weight, 3.0)
+    if layer.__class__.__name__ == "GroupNorm":
+        nn.init.constant_(layer.bias, 0.5)
+
+
+net = Net()
+nn.init.constant_(net.conv.weight, 0.3)
+nn.init.constant_(net.conv.bias, 0.1)
+net.apply(start)
+other = copy.deepcopy(net)
+nn.init.constant_(other.norm.weight, 2.0)
+x = (torch.arange(48.0).reshape(2, 2, 3, 4) % 7 / 3).requires_grad_()
+found = []
+for each in (net, other):
+    g, = torch.autograd.grad((each(x) ** 3).sum(), x, create_graph=True)
+    found += [each(x).sum().item(), each(x).pow(2).sum().item(), g.pow(2).sum().item()]
+print(json.dumps(found))
+"""
+
+
+def test_a_group_norm_with_second_derivatives_keeps_its_class_and_is_copied(tmp_path):
+    pytest.importorskip("paddle")
+    pytest.importorskip("torch")
+    theirs, ours = sides(tmp_path, NORMALISED)
+    assert ours == pytest.approx(theirs, rel=1e-3)

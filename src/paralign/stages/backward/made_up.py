@@ -63,7 +63,7 @@ _AGREES = "what the optimizers alone do differs, what train_step does with them 
 _DIFFERS_BEFORE = "what the optimizers alone do differs, what train_step does with them differs before them already"
 
 #: what follows from an update, besides the experiment with the optimizers alone
-_FOLLOWS = (Kind.LOSS, Kind.GRADIENT, Kind.CHANGE, Kind.BUFFER)
+_FOLLOWS = (Kind.LOSS, Kind.GRADIENT, Kind.CHANGE)
 
 
 def may_be(context: Context, result: StageResult) -> bool:
@@ -222,9 +222,7 @@ def _follows(pair: Pair, apart: Clipping) -> bool:
     place = key_of(pair)
     if place is None:
         return False
-    if place.kind is Kind.BUFFER and place.step == 0:  # of the first pass
-        return False
-    return place.kind in _FOLLOWS and not place.is_before_updates
+    return place.is_later_buffer or (place.kind in _FOLLOWS and not place.is_before_updates)
 
 
 def _clips_alike(apart: Clipping, gradients: Pairs) -> bool | None:

@@ -65,6 +65,11 @@ class PairKey:
         """Whether it is the loss or a gradient of the first step, before any update."""
         return self.step == 0 and self.kind in (Kind.LOSS, Kind.GRADIENT)
 
+    @property
+    def is_later_buffer(self) -> bool:
+        """Whether it is a buffer after a pass that came behind an update."""
+        return self.kind is Kind.BUFFER and self.step > 0
+
 
 def key_of(pair: Pair) -> PairKey | None:
     """What a pair is of; None for what is neither of a training nor of data."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from paralign.stages.steps.traced_moves import Moves
 
 #: what an inherent difference of the update does not explain
-_APART = (Kind.RATE, Kind.SCHEDULE, Kind.BUFFER)
+_APART = (Kind.RATE, Kind.SCHEDULE)
 
 #: how much later steps may enlarge an inherent difference of the first
 AMPLIFIED = 30.0
@@ -190,6 +190,8 @@ def _is_made_by_updates(pair: Pair) -> bool:
     place = key_of(pair)
     if place is None:
         return False
+    if place.kind is Kind.BUFFER:
+        return place.is_later_buffer
     return not place.is_before_updates and place.kind not in _APART
 
 
