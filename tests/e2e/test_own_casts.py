@@ -121,7 +121,7 @@ def test_without_casts_nothing_is_said():
 
 
 def test_outputs_that_casts_of_the_reference_made_bfloat16_are_given_as_the_port_has_its_own():
-    result = checked({}, {}, ["forward", "metric", "loss"], model=Cast)
+    result = checked({}, {}, ["forward", "loss", "metric"], model=Cast)
     assert [result[name].verdict for name in ("metric", "loss")] == [ALIGNED, ALIGNED]
 
 

@@ -38,7 +38,7 @@ def run(context: Context) -> StageResult:
     if missing is not None:
         return missing
     outputs = context.artifacts["forward"][0] if "forward" in context.artifacts else forward_passes.reference_alone(context)
-    captures = context.record_labelled(Loss([DOUBLE, NATIVE]), {"outputs": outputs})
+    captures = context.record_labelled(Loss([DOUBLE, NATIVE], context.halves_apart), {"outputs": outputs})
     if isinstance(captures, StageResult):
         return captures
     reference, candidate = captures
@@ -50,7 +50,7 @@ def run(context: Context) -> StageResult:
     values = {n: c for n, c in (("outputs", outputs), ("labels", context.labels)) if c is not None}
     low = lower_precision.places(context, result.pairs, method, tolerance, Lowered("loss"), values)
     if low:
-        method, reference = PARTLY, lower_precision.perturbed(context, Loss([]), values)
+        method, reference = PARTLY, lower_precision.perturbed(context, Loss([], context.halves_apart), values)
         points = points_of(final(reference, run=DOUBLE), final(candidate, run=DOUBLE))
         result.pairs = paired(reference, candidate, points, method, tolerance)
         result.notes += low

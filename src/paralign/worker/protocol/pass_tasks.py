@@ -174,7 +174,12 @@ class LossRan(Ran):
 
 @dataclass(frozen=True)
 class Loss(InRuns[LossRan], task="loss"):
-    """The loss of given outputs and labels, and its gradient."""
+    """The loss of given outputs and labels, and its gradient.
+
+    ``widens``: as of ``Metric``.
+    """
+
+    widens: bool = False
 
 
 @dataclass

@@ -68,7 +68,7 @@ def loss(session: Session, writer: CaptureWriter, options: Loss, values: Dict[st
 
     Both sides get the reference's outputs, so that a wrong model does not blur the loss.
     """
-    answer = LossRan()
+    answer, session.widens = LossRan(), options.widens
     for run in options.runs:
         attempt_run(answer, run, partial(_loss, session, writer, run, values))
     if answer.runs and not answer.runs[0].startswith("perturbed"):
