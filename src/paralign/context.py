@@ -114,7 +114,10 @@ class Context:
 
     @property
     def halves_apart(self) -> bool:
-        """Whether one side's native outputs are float16 or bfloat16, and the other's are not, as the forward pass has shown."""
+        """Whether one side's native outputs alone are float16 or bfloat16.
+
+        The forward pass has shown that; without it none are known to be.
+        """
         captures = self.artifacts.get("forward", ())
         halves = [any(r.dtype in HALVES for r in capture.select(name="output", run=NATIVE)) for capture in captures]
         return len(set(halves)) > 1

@@ -191,3 +191,23 @@ def test_a_group_norm_with_second_derivatives_keeps_its_class_and_is_copied(tmp_
     pytest.importorskip("torch")
     theirs, ours = sides(tmp_path, NORMALISED)
     assert ours == pytest.approx(theirs, rel=1e-3)
+
+
+def test_what_one_file_says_of_values_holds_for_the_program(tmp_path):
+    pytest.importorskip("paddle")
+    pytest.importorskip("torch")
+    source, port = tmp_path / "source", tmp_path / "port"
+    source.mkdir()
+    (source / "data.py").write_text("import torch\n\n\ndef made():\n    return torch.full((4,), 100, dtype=torch.uint8), float('nan')\n")
+    (source / "metric.py").write_text(
+        "import torch\n\n\ndef total(x):\n    return x.sum()\n\n\ndef place(x: torch.Tensor):\n    return x.argmax()\n"
+    )
+    (source / "main.py").write_text("from data import made\nfrom metric import total\n\nprint(int(total(made()[0])))\n")
+    ledger = convert_code(source, port)
+    ran = [subprocess.run([sys.executable, "main.py"], cwd=each, capture_output=True, text=True, check=True) for each in (source, port)]
+    assert [each.stdout for each in ran] == ["400\n", "400\n"]
+    assert any("NaN is treated otherwise" in str(place) for place in ledger.places)
+    (source / "data.py").unlink()
+    alone = convert_code(source, tmp_path / "alone")
+    assert not any("NaN is treated otherwise" in str(place) for place in alone.places)
+    assert "_summed" not in (tmp_path / "alone" / "metric.py").read_text()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from paralign.port.edits.ledger import Fate, File, FileFate, Ledger
 from paralign.port.layers.turning import has_ties
 from paralign.port.names.literal_names import with_plain_names
 from paralign.port.names.observing import Observed, Observer
+from paralign.port.names.value_hints import holds_nan, holds_narrow
 from paralign.port.plans.conversions import conversions, in_order
 from paralign.port.rewriting.converting import Converter
 from paralign.port.scan.scanning import Program, ask
@@ -27,7 +29,7 @@ from paralign.port.sources.parsing import parse
 from paralign.port.sources.texts import decoded, find, read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
 
     from paralign.port.drafts.refused_types import Function
 
@@ -79,7 +81,14 @@ def convert_code(
     by_file = {path: frozenset(each.name for each in refused if each.path == _shown(path, source)) for path in files}
     words = frozenset(word for path in files for quoted in _QUOTED.findall(read(path).text) for word in quoted.split())
     twice = any("create_graph" in read(path).text for path in files)
-    set_before = {"tied_elsewhere": tied, "words_elsewhere": words, "derived_twice": twice}
+    trees = list(_trees(files)) if len(files) > 1 else []
+    set_before = {
+        "tied_elsewhere": tied,
+        "words_elsewhere": words,
+        "derived_twice": twice,
+        "narrow_elsewhere": any(map(holds_narrow, trees)),
+        "nan_elsewhere": any(map(holds_nan, trees)),
+    }
     texts = {path: _converted(path, _shown(path, source), program, paddle, ledger, set_before, by_file[path]) for path in files}
     before_writing()
     for path, text in texts.items():
@@ -89,6 +98,17 @@ def convert_code(
         _copy(destination / name, content, others.modes[name], force=force)
     write(record, ledger.to_json(), force=force)
     return ledger
+
+
+def _trees(files: list[Path]) -> Iterator[ast.Module]:
+    """The trees of a program's files.
+
+    Those that are no Python are told when they are converted.
+    """
+    for path in files:
+        with suppress(SyntaxError, ValueError, RecursionError, ParalignError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield ast.parse(read(path).text)
 
 
 def _shown(path: Path, source: Path) -> str:

@@ -71,14 +71,14 @@ def _is_nan(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.lower() == "nan"
 
 
-def conditions_of_values(name: str, given: Mapping[str, ast.expr], around: ast.AST, tree: ast.AST) -> list[str]:
+def conditions_of_values(name: str, given: Mapping[str, ast.expr], around: ast.AST, *, has_nan: bool) -> list[str]:
     """For which values a call gives something else in Paddle.
 
-    ``around`` is the expression or statement that the call stands in.
+    ``around`` is the expression or statement that the call stands in; ``has_nan``: the program has NaN among its data.
     """
     last, axis = name.rpartition(".")[2], "dim" in given
     found = []
-    if (last in _DIFFERENT_FOR_NAN or (axis and last in _DIFFERENT_ALONG)) and holds_nan(tree):
+    if (last in _DIFFERENT_FOR_NAN or (axis and last in _DIFFERENT_ALONG)) and has_nan:
         found.append(_NAN)
     first = isinstance(around, ast.Subscript) and getattr(around.slice, "value", None) == 0
     if (last in _PLACES or (axis and last in _PLACES_ALONG)) and not first and getattr(around, "attr", "") != "values":

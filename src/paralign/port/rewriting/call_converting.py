@@ -15,7 +15,6 @@ from paralign.port.names.expression_forms import is_dotted, is_text
 from paralign.port.names.name_bindings import innermost
 from paralign.port.names.observing import place
 from paralign.port.names.ownership import guessed_owner
-from paralign.port.names.value_hints import conditions_of_values
 from paralign.port.names.values import Certainty, Class, Form, Use
 from paralign.port.plans.adapters import adapter_of, given_back, is_start
 from paralign.port.plans.call_forms import (
@@ -354,7 +353,7 @@ class CallConverter(MadeNames):
         self._iterated(node, use)
         self._indexed(node, use)
         made.conditions += self._conditions_of(node, use, made)
-        made.conditions += conditions_of_values(use.name, made.bound.given, self._parent(), self._parents[0])
+        made.conditions += self.of_values(use.name, made.bound.given)
         if use.name.endswith(".state_dict"):
             made.conditions.append(_STATE_NAMES)
         if told and not self._takes_statistics():

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from paralign.catalogue.naming import function_of
 from paralign.port.edits.ledger import Fate
 from paralign.port.names.observing import place
-from paralign.port.names.value_hints import conditions_of_values
 from paralign.port.names.values import Form, Use
 from paralign.port.plans.conversions import conversions, signature_of
 from paralign.port.rewriting.unknowns import Unknowns
@@ -113,7 +112,7 @@ class Deriver(Unknowns):
             self.visit(each)
 
     def _noted(self, node: ast.Call, use: Use, adapter: Adapter) -> None:
-        told = [*adapter.conditions, *conditions_of_values(use.name, axis_of(node, use), self._parent(), self._parents[0])]
+        told = [*adapter.conditions, *self.of_values(use.name, axis_of(node, use))]
         self.note(node, use.name, Fate.CONDITION if told else Fate.REWRITTEN, " ".join(told), adapter.made.entries)
 
     def _for_each(self, node: ast.Call, use: Use) -> bool:

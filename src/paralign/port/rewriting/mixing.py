@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from paralign.port.edits.ledger import Fate
 from paralign.port.names.operand_types import DISCRETE, Kind, Kinds
-from paralign.port.names.value_hints import holds_narrow
 from paralign.port.plans.conversions import conversions
 from paralign.port.plans.operators import OF_BITS, OF_ONE_TYPE, SIGNS, as_calls, is_operator, parsed
 from paralign.port.rewriting.deriving import Deriver
@@ -203,7 +202,7 @@ class Mixer(Deriver):
 
     def _may_be_narrow(self, node: ast.expr) -> bool:
         """Whether a tensor of unknown type may be of whole numbers of less than 32 bits."""
-        return self.kinds.of(node, self._parents) is Kind.UNKNOWN and holds_narrow(self._parents[0]) and not self.hidden("_summed(")
+        return self.kinds.of(node, self._parents) is Kind.UNKNOWN and self.holds_narrow() and not self.hidden("_summed(")
 
     def _holds_empty(self, listed: ast.expr) -> bool:
         """Whether a list of tensors begins empty: ``torch.cat([torch.empty(0), x])``.

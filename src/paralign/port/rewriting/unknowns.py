@@ -13,7 +13,7 @@ from paralign.catalogue.parameters import stored
 from paralign.port.edits.ledger import Fate
 from paralign.port.names.observing import place
 from paralign.port.names.ownership import could_be
-from paralign.port.names.value_hints import conditions_of_values, holds_narrow
+from paralign.port.names.value_hints import conditions_of_values, holds_nan, holds_narrow
 from paralign.port.names.values import Certainty, Form, Use
 from paralign.port.plans.call_plan import ByHand
 from paralign.port.plans.conversions import conversions, signature_of
@@ -21,6 +21,8 @@ from paralign.port.plans.planning import plan
 from paralign.port.rewriting.referring import Referrer
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from paralign.port.plans.call_plan import Plan
 
 
@@ -32,6 +34,17 @@ class Unknowns(Referrer):
 
     #: whether a file of the program asks for gradients that have gradients
     derived_twice = False
+
+    #: whether another file of the program speaks of whole numbers of less than 32 bits, or of NaN among its data
+    narrow_elsewhere = nan_elsewhere = False
+
+    def holds_narrow(self) -> bool:
+        """Whether the program speaks of whole numbers of less than 32 bits, or of pictures."""
+        return self.narrow_elsewhere or holds_narrow(self._parents[0])
+
+    def of_values(self, name: str, given: Mapping[str, ast.expr]) -> list[str]:
+        """For which values the call that is visited gives something else in Paddle."""
+        return conditions_of_values(name, given, self._parent(), has_nan=self.nan_elsewhere or holds_nan(self._parents[0]))
 
     def unknown_method(self, node: ast.Call, func: ast.Attribute) -> bool:
         """Write, note or refuse such a call; False where its parts are still to be visited."""
@@ -63,7 +76,7 @@ class Unknowns(Referrer):
             made = plan(use, self.paddle)
         except ByHand:
             return None
-        made.conditions += conditions_of_values(use.name, made.bound.given, self._parent(), self._parents[0])
+        made.conditions += self.of_values(use.name, made.bound.given)
         return made
 
     def _summed_later(self, node: ast.Call, func: ast.Attribute, made: Plan | None) -> bool:
@@ -72,7 +85,7 @@ class Unknowns(Referrer):
             return False
         plain = not made.bound.open and not made.bound.many and not any(isinstance(each, ast.Starred) for each in node.args)
         asked = {"dim", "keepdim"} >= set(made.bound.given) and not made.bound.unknown
-        if not plain or not asked or not holds_narrow(self._parents[0]) or any(map(self.hidden, ("_of_tensor(", "_summed("))):
+        if not plain or not asked or not self.holds_narrow() or any(map(self.hidden, ("_of_tensor(", "_summed("))):
             return False
         text, given = self.text, [*node.args, *[each.value for each in node.keywords]]
         opening = text.content.find(b"(", text.end(func))
@@ -128,7 +141,7 @@ class Unknowns(Referrer):
         text.edit(text.outer(func.value, text.start(node))[1], opening + 1, ", " if given else "", node)
         self.needs("_of_tensor(")
         axis = {"dim": given[0]} if given else {}
-        held = [*adapter[1].conditions, *conditions_of_values(name, axis, self._parent(), self._parents[0])]
+        held = [*adapter[1].conditions, *self.of_values(name, axis)]
         told = ["for a tensor PyTorch's function, for another object its own method", *held]
         fate = Fate.CONDITION if held else Fate.REWRITTEN
         self.note(node, name, fate, " ".join(told), adapter[1].made.entries)
