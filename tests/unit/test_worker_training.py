@@ -145,11 +145,11 @@ def test_every_step_is_recorded(train):
     assert model.gradient is None
 
 
-def test_buffers_are_recorded_after_the_first_step_in_train_mode(train):
+def test_buffers_are_recorded_after_the_first_and_the_last_step_in_train_mode(train):
     capture, model = train()
     found = capture.select(name="calls", role="buffer", run=f"{DOUBLE}:train")
-    assert [r.step for r in found] == [0]
-    assert float(capture.array(found[0])) == 1
+    assert [r.step for r in found] == [0, 2]
+    assert [float(capture.array(each)) for each in found] == [1, 3]
     assert capture.select(name="calls", role="buffer", run=f"{DOUBLE}:eval") == []
     assert model.calls == 0
 
