@@ -110,7 +110,7 @@ def children(value: Any) -> Optional[List[Tuple[str, Any]]]:
         return list(zip(value._fields, value))
     if isinstance(value, (list, tuple)):
         return [(str(i), v) for i, v in enumerate(value)]
-    if hasattr(value, "__dataclass_fields__") and not isinstance(value, type):
+    if hasattr(type(value), "__dataclass_fields__") and not isinstance(value, type):
         return [(name, getattr(value, name)) for name in value.__dataclass_fields__]
     return None
 
@@ -143,7 +143,7 @@ def structure(value: Any, known: Known, path: str = "") -> Structure:
         return {"dict": dict(inner)}
     if isinstance(value, tuple):
         return {"dict": dict(inner), "fields": TUPLE}
-    is_object = isinstance(value, Attributes) or hasattr(value, "__dataclass_fields__")
+    is_object = isinstance(value, Attributes) or hasattr(type(value), "__dataclass_fields__")
     return {"dict": dict(inner), "fields": OBJECT if is_object else MAPPING}
 
 
