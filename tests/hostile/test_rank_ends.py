@@ -58,7 +58,10 @@ def test_ranks_and_their_children_end_with_paralign(tmp_path, number):
         wait_for(folder / f"started-{rank}")
     children = [(folder / f"started-{rank}").read_text() for rank in (0, 1)]
     mark = mark_of(children[0])
-    assert len(marked.bearers(mark)) >= 7  # the launcher; of each rank the watching process, the job and its child
+    until = time.monotonic() + 20
+    while len(marked.bearers(mark)) < 7:  # the launcher; of each rank the watching process, the job and its child
+        assert time.monotonic() < until, marked.bearers(mark)
+        time.sleep(0.05)
     process.send_signal(number)
     try:
         _, errors = process.communicate(timeout=60)
