@@ -13,8 +13,8 @@ from paralign.port.edits.call_edits import ROOTS
 from paralign.port.edits.held_parts import is_changed, whole_of
 from paralign.port.edits.kept_tensors import kept_name
 from paralign.port.edits.ledger import Fate
+from paralign.port.layers.derived_optimizers import looks_at_axes
 from paralign.port.layers.layer_attributes import OWN_START
-from paralign.port.layers.own_steps import looks_at_axes
 from paralign.port.layers.weight_elements import layout_notes
 from paralign.port.names.observing import place
 from paralign.port.plans.conversions import conversions

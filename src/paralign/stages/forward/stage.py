@@ -86,13 +86,12 @@ def _of_single_numbers(context: Context, result: StageResult) -> StageResult:
 
     Parameters of one number are moved on both sides: the outputs have to change, and alike. Else the result as it was.
     """
-    reference, _ = context.artifacts["forward"]
-    constant = [p for p in result.pairs if p.verdict == UNDERPOWERED and p.reference is not None and _is_constant(p.reference, reference)]
-    if not constant or not any(p.judged and p.verdict == ALIGNED for p in result.pairs):
+    constant = [pair for pair in result.pairs if pair.verdict == UNDERPOWERED and _weak(pair) in result.warnings]
+    values = moved_weights.numbers(context)
+    if not constant or not values or not any(pair.judged and pair.verdict == ALIGNED for pair in result.pairs):
         return result
     both = _of_numbers(context, constant)
-    values = moved_weights.numbers(context) if both[0] else {}
-    again = _judged_moved(context, values) if values else None
+    again = _judged_moved(context, values) if both[0] else None
     if again is None or isinstance(again, WorkerFailed):
         return result
     if again.verdict == DIVERGED:
